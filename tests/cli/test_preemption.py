@@ -20,7 +20,7 @@ from licorne_cli.nouns.explain import print_explanation
 from licorne_cli.nouns.queues import QUEUES
 from licorne_cli.output.printer import Printer
 from licorne_cli.output.text import to_plain
-from licorne_core.scheduling.preemption.ledger import PreemptionRule
+from licorne_core.messages.preemption import PreemptionRule
 from licorne_server.services.server import Server
 from support.core.builders import TIME, victim
 from support.peers.shim import Shim

@@ -19,10 +19,11 @@ from licorne_core.messages.effects import AllocationRejection, Effect, Release
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gone, PairEvent
 from licorne_core.model.apps.requests import BOOKED, Request, RequestState, Setback
-from licorne_core.model.apps.states import SCHEDULABLE, AppEvent, AppState
+from licorne_core.model.apps.states import SCHEDULABLE, AppEvent
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.scheduling.expected_ends import with_runtime
+from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.resources import subtract

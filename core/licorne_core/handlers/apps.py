@@ -27,13 +27,14 @@ from licorne_core.messages.operators import UNMARKED
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gang, PairEvent
 from licorne_core.model.apps.requests import TO_REPLACE, RequestState
-from licorne_core.model.apps.states import AppEvent, AppState
+from licorne_core.model.apps.states import AppEvent
 from licorne_core.model.placement import checked_user, is_forced
 from licorne_core.model.queues.queue import RECOVERY_PATH, Queue, takes_applications
 from licorne_core.model.queues.tree import apply_sizes, max_with
 from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition, remember_rejected
 from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import EMPTY, INT64_MAX, Resources, is_strictly_greater_than_zero

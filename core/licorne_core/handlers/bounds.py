@@ -8,12 +8,9 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import ConfigError, Problem, Refusal, Rejected
-from licorne_core.values.resources import EMPTY, INT64_MAX, Items, Resources
+from licorne_core.values.resources import EMPTY, INT64_MAX, MAX_RESOURCE_TYPES, Items, Resources
 from licorne_core.values.rm_caps import RmCaps
 from licorne_core.values.tags import GANG_MIN
-
-MAX_RESOURCE_TYPES = 4096
-"""Resource types that a partition may ever hear of: all of them count in every queue's key."""
 
 MOST_SIZES, MOST_TYPES = 1000, 16
 """Sizes of asks that a partition keeps in mind, and their resource types: they take next to no

@@ -23,12 +23,12 @@ from licorne_core.messages.operators import (
 )
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request, place_of
-from licorne_core.model.apps.states import AppState
 from licorne_core.model.limits import group_of
 from licorne_core.model.queues.queue import RECOVERY_PATH, Queue, takes_applications, why_closed
 from licorne_core.partitions.jobs import CommandJob
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import Rejected, shown
 from licorne_core.values.slices import put_in_order
 

@@ -29,7 +29,7 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import RequestState
-from licorne_core.model.apps.states import AppEvent, AppState
+from licorne_core.model.apps.states import AppEvent
 from licorne_core.model.limits import group_kept_or_found
 from licorne_core.model.placement import Placer
 from licorne_core.model.queues.changes import Change, facts, limit_facts, queue_facts, snapshot
@@ -38,6 +38,7 @@ from licorne_core.partitions.jobs import CommandJob
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm, follow
 from licorne_core.points import Former
+from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import ConfigError, Problem
 from licorne_core.values.ids import PartitionName, RmId, partition_key
 from licorne_core.values.resources import add, refund

@@ -34,6 +34,7 @@ from licorne_core.handlers.outcome import (
 from licorne_core.handlers.predicates import assume, roll_back, roll_back_all
 from licorne_core.handlers.victims import end_notice
 from licorne_core.messages.commands import NewApplication
+from licorne_core.messages.effects import RESERVATION_TIMEOUT
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import (
     DEFAULT_TIMEOUT,
@@ -45,13 +46,14 @@ from licorne_core.model.apps.gang import (
     PairStep,
 )
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState, is_ask, place_of
-from licorne_core.model.apps.states import AppEvent, AppState
+from licorne_core.model.apps.states import AppEvent
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.gang_placement import GangPlacement, MemberPlacement
 from licorne_core.scheduling.planned_starts import Candidate
 from licorne_core.scheduling.predicates import Assumed
 from licorne_core.scheduling.replacing import Cancellation, Replacement
+from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import Refusal, Rejected, shown
 from licorne_core.values.ids import AppId
@@ -60,9 +62,6 @@ from licorne_core.values.rule_kinds import tag_value
 from licorne_core.values.slices import PART, put_in_order
 from licorne_core.values.tags import GANG_MIN, SLICE, TOPOLOGY, TopologyTerms, read_elastic, read_terms
 from licorne_core.values.timers import Due, Timer
-
-RESERVATION_TIMEOUT = "ResourceReservationTimeout"
-"""Message to the RM about a gang that timed out."""
 
 LEAST_TIMEOUT = 0.001
 """Seconds left to placeholders that arrive after their timeout."""

@@ -25,12 +25,13 @@ from licorne_core.messages.operators import Cordon, DrainTerms, OperatorMark, to
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
 from licorne_core.model.apps.requests import MAY_GO, Request, RequestState, is_ask, place_of
-from licorne_core.model.apps.states import AppEvent, AppState
+from licorne_core.model.apps.states import AppEvent
 from licorne_core.model.nodes.node import CORDONED, Node
 from licorne_core.model.queues.queue import Queue, QueueState
 from licorne_core.partitions.jobs import CommandJob
 from licorne_core.partitions.partition import Partition, latest_end
 from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import LicorneError, shown
 from licorne_core.values.ids import AppId, NodeId
 from licorne_core.values.slices import PART, put_in_order

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from licorne_core.messages.commands import TerminationType
+from licorne_core.messages.commands import LargeCommand, TerminationType
 from licorne_core.messages.effects import (
     AllocationRejection,
     AllocationsMade,
@@ -17,7 +17,7 @@ from licorne_core.messages.effects import (
 from licorne_core.messages.notices import Notice, NoticesGiven, Withdrawal
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
-from licorne_core.partitions.jobs import CommandJob, Job, LargeCommand, Slice
+from licorne_core.partitions.jobs import CommandJob, Job, Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.asks import Allocation

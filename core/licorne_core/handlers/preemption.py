@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from licorne_core.handlers.outcome import Decisions, Outcome
 from licorne_core.handlers.victims import record_of, stop_victims
 from licorne_core.messages.commands import FailMode
+from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, preemption_request_of
 from licorne_core.model.apps.requests import Request
@@ -19,7 +20,7 @@ from licorne_core.scheduling.predicates import PredicateCheck
 from licorne_core.scheduling.preempting import Proposal, ToClear, ToPreempt
 from licorne_core.scheduling.preemption import Plan, Victim
 from licorne_core.scheduling.preemption.hosts import is_free_for
-from licorne_core.scheduling.preemption.ledger import PreemptionRule, QueueNumbers
+from licorne_core.scheduling.preemption.ledger import numbers_of
 from licorne_core.scheduling.preemption.planning import Score
 from licorne_core.values.ids import NodeId
 
@@ -227,7 +228,7 @@ def _stop_for(
 ) -> None:
     """Ask the RM to stop the victims; their resources are promised to the beneficiary (§ 9.4.8)."""
     app, request, _, rule = beneficiary
-    numbers = QueueNumbers.of(app.leaf)
+    numbers = numbers_of(app.leaf)
     spared = None
     if rule is PreemptionRule.GUARANTEE:
         going = {victim.request for victim in victims}

@@ -29,6 +29,7 @@ from licorne_core.handlers.predicates import roll_back
 from licorne_core.messages.commands import TerminationType
 from licorne_core.messages.effects import Effect, Release
 from licorne_core.messages.notices import AnswerNotices, Notice, Withdrawal
+from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
 from licorne_core.model.apps.members import unit_of
@@ -36,13 +37,7 @@ from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.scheduling.preemption import Victim, loss_of
-from licorne_core.scheduling.preemption.ledger import (
-    Needed,
-    PreemptionRecord,
-    PreemptionRule,
-    QueueNumbers,
-    UnderNotice,
-)
+from licorne_core.scheduling.preemption.ledger import Needed, UnderNotice, numbers_of
 from licorne_core.scheduling.preemption.standing import gives_way, is_useful
 from licorne_core.scheduling.preemption.victims import seconds_lost, seconds_run
 from licorne_core.scheduling.reservations.promises import Promise
@@ -70,7 +65,7 @@ def record_of(victim: Victim, rule: PreemptionRule, now: float) -> PreemptionRec
         priority=victim.request.priority,
         time=now,
         rule=rule,
-        victim_queue=QueueNumbers.of(victim.app.leaf),
+        victim_queue=numbers_of(victim.app.leaf),
     )
 
 

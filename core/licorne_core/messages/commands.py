@@ -361,6 +361,18 @@ OfRm = (
     | ChangeApplication
 )
 """Commands of one RM."""
+LargeCommand = (
+    RegisterRm
+    | UpdateConfiguration
+    | SetQueueStopped
+    | StopApplication
+    | HoldApplication
+    | ChangeApplication
+    | UpdateNodes
+    | UpdateApplications
+    | UpdateAllocations
+)
+"""Commands that may be carried out in slices: `Unfinished` hands the rest of one back."""
 OfNoRm = Tick | RefuseNewWork | SetBudgets | SetBudgetSlices
 """Commands of the server itself."""
 Command = OfRm | OfNoRm

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from licorne_core.events.journal import Fact
 from licorne_core.messages.commands import Command, TerminationType
@@ -161,6 +161,10 @@ class ApplicationsAnswered:
     rejected: Sequence[ApplicationRejection] = ()
 
 
+RESERVATION_TIMEOUT: Final = "ResourceReservationTimeout"
+"""Message of an update of an application whose gang timed out."""
+
+
 @dataclass(slots=True, init=False)
 class ApplicationUpdate:
     """An application entered a state; `time` is in unix seconds (spec § 5.1.2).
@@ -179,6 +183,11 @@ class ApplicationUpdate:
         self.state = state
         self.time = time
         self.message = message
+
+    @property
+    def is_gang_timeout(self) -> bool:
+        """True if the application entered the state because its gang timed out."""
+        return self.message == RESERVATION_TIMEOUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

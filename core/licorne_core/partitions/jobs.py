@@ -9,30 +9,9 @@ nothing is scheduled in the partition.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
-from licorne_core.messages.commands import (
-    RegisterRm,
-    SetQueueStopped,
-    StopApplication,
-    UpdateAllocations,
-    UpdateApplications,
-    UpdateConfiguration,
-    UpdateNodes,
-)
+from licorne_core.messages.commands import LargeCommand
 from licorne_core.messages.effects import Effect, Unfinished
-from licorne_core.messages.operators import ChangeApplication, HoldApplication
 from licorne_core.values.ids import RmId
-
-LargeCommand = (
-    RegisterRm
-    | UpdateConfiguration
-    | SetQueueStopped
-    | StopApplication
-    | HoldApplication
-    | ChangeApplication
-    | UpdateNodes
-    | UpdateApplications
-    | UpdateAllocations
-)
 
 
 class Slice:

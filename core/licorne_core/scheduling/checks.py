@@ -25,7 +25,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request, Setback
-from licorne_core.model.apps.states import SCHEDULABLE, AppState
+from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.hours import spent_budget
 from licorne_core.model.memory import HoursBudget
@@ -40,6 +40,7 @@ from licorne_core.scheduling.waiting import blockers
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
 from licorne_core.scheduling.waiting.shortages import QuotaPool, QuotaShortage
+from licorne_core.values.app_states import AppState
 from licorne_core.values.resources import Items
 from licorne_core.values.timers import Due, Timer
 

@@ -20,7 +20,7 @@ from licorne_core.model.apps.groups import (
     StartRequest,
 )
 from licorne_core.model.apps.requests import Place, Request
-from licorne_core.model.apps.states import SCHEDULABLE, AppState
+from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
@@ -52,6 +52,7 @@ from licorne_core.scheduling.shadows import Lapsed, Plan
 from licorne_core.scheduling.waiting.blockers import Blocker, backs_off, stopped_meanwhile
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.scheduling.waiting.waiting import Parked
+from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Reservation
 
 # Reading it from the enumeration costs as much as two calls, for every allocation.

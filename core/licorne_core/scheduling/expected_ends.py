@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from math import inf
 from typing import Final, NamedTuple
 
+from licorne_core.messages.backfill import Confidence
 from licorne_core.model.apps.application import Application
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.runtimes import Confidence, Runtimes
+from licorne_core.model.runtimes import Runtimes
 from licorne_core.scheduling.shadows import GRACE
 from licorne_core.scheduling.start_domains import End
 from licorne_core.values.asks import Allocation, Ask, AskClass

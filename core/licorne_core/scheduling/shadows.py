@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from licorne_core.config.schema import Backfill
+from licorne_core.messages.backfill import Confidence
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.nodes.planned import AllocationId, PlannedRoom, TurnTime
-from licorne_core.model.runtimes import Confidence
 from licorne_core.scheduling.escalation import Escalation, readmit
 from licorne_core.scheduling.start_domains import Inside
 from licorne_core.scheduling.unplanned import Unplanned

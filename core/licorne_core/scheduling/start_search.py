@@ -12,13 +12,13 @@ from heapq import nsmallest
 from math import inf
 from typing import NamedTuple
 
+from licorne_core.messages.backfill import Confidence
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node, is_out
 from licorne_core.model.nodes.planned import AllocationId
 from licorne_core.model.queues.tree import QueueTree
-from licorne_core.model.runtimes import Confidence
 from licorne_core.scheduling.expected_ends import ExpectedEnds
 from licorne_core.scheduling.gang_domains import Picks, rank_of
 from licorne_core.scheduling.gang_slots import MAX_KINDS

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from licorne_core.messages.operators import OperatorMark
+from licorne_core.messages.preemption import PreemptionRecord
 from licorne_core.messages.reports import Explanation
 from licorne_core.model.apps.application import Application, most_allocated
 from licorne_core.model.apps.gang import Elastic, TaskGroup
 from licorne_core.model.apps.groups import AskGroup, group_key
 from licorne_core.model.apps.requests import SHOWN_AS_ASKS, Request, RequestState, is_ask, place_of
 from licorne_core.partitions.partition import Partition, latest_end
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath

@@ -15,7 +15,7 @@ from licorne_core.messages.reports import Explanation
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, group_key, waits
 from licorne_core.model.apps.requests import ASSUMED, PENDING, TO_REPLACE, Place, Request
-from licorne_core.model.apps.states import SCHEDULABLE, AppState
+from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.memory import HoursBudget
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
@@ -23,6 +23,7 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES, Asking
 from licorne_core.scheduling.order import app_key
 from licorne_core.scheduling.rules import CheckContext, Rule
+from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import HolderReason, Reservation
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import AllocationKey

@@ -1,11 +1,11 @@
 """Explanation of an ask that does not wait any more: on its node, being stopped, or preempted."""
 
 from licorne_core.messages.operators import told
+from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.messages.reports import Explanation
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import STOPPING, TO_REPLACE, Request, RequestState
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule
 
 
 def explain_settled(partition: Partition, app: Application, request: Request) -> Explanation:

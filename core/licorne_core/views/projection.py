@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
+from licorne_core.messages.backfill import Confidence
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import MAY_GO, Request
@@ -18,7 +19,6 @@ from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, headroom
-from licorne_core.model.runtimes import Confidence
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.expected_ends import extended
 from licorne_core.scheduling.start_domains import inside_of

@@ -29,9 +29,9 @@ from licorne_core.messages.effects import (
     PreemptionsAsked,
     Unfinished,
 )
+from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import PartitionName, RmId
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from licorne_core.messages.operators import OperatorMark
-from licorne_core.model.apps.states import AppState
+from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
 from licorne_core.views import Views

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from licorne_core.config.schema import FilterConfig, NameList, PlacementRuleConfig
+from licorne_core.messages.preemption import PreemptionRecord, QueueNumbers, Spared
 from licorne_core.messages.reports import PlacementReport
-from licorne_core.model.apps.states import AppState
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers, Spared
+from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import NodeId, PartitionName, rm_of
 from licorne_core.values.rule_kinds import RULES

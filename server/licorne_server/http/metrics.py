@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from heapq import nsmallest
 from typing import NamedTuple
 
+from licorne_core.messages.backfill import Confidence
 from licorne_core.messages.reports import Census
-from licorne_core.model.apps.states import AppState
-from licorne_core.model.runtimes import Confidence
+from licorne_core.values.app_states import AppState
 from licorne_core.values.counters import Counters, Histogram
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId, rm_of

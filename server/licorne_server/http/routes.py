@@ -5,7 +5,7 @@ from functools import partial
 
 from aiohttp import web
 
-from licorne_core.model.apps.states import AppState
+from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import NotFound
 from licorne_core.views.partitions import RmReport
 from licorne_server.configurations.thread import VALIDATION, Origin

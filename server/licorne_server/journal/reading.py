@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from licorne_core.messages.commands import Command
-from licorne_core.partitions.jobs import LargeCommand
+from licorne_core.messages.commands import Command, LargeCommand
 from licorne_core.values.ids import RmId
 from licorne_server.journal.codec import Entries
 from licorne_server.journal.folder import Segment, segments

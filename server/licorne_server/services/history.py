@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from licorne_core.model.apps.states import AppState
+from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import RmId
 from licorne_core.views import Views

@@ -8,8 +8,8 @@ from google.protobuf.message import Message
 from licorne.v1 import state_pb2 as pb
 from licorne_core.messages.fairness import FairShareReport, HoursReport
 from licorne_core.messages.operators import OperatorMark
+from licorne_core.messages.preemption import PreemptionRecord, QueueNumbers, Spared
 from licorne_core.messages.reports import OutstandingShape
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers, Spared
 from licorne_core.values.asks import Allocation, HolderReason
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.resources import Resources, clamp

@@ -17,6 +17,7 @@ from licorne_core.messages.commands import (
     BeginReplay,
     Command,
     EndReplay,
+    LargeCommand,
     NewApplication,
     NotePredicatesSent,
     OfNoRm,
@@ -39,7 +40,6 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.messages.notices import AnswerNotices
 from licorne_core.model.apps.requests import STOPPING, RequestState, is_ask
-from licorne_core.partitions.jobs import LargeCommand
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId
 from licorne_server.simulation.acting import Acting, AppPlace, Carried

@@ -10,7 +10,6 @@ from typing import Any
 
 import structlog
 
-from licorne_core.handlers.gangs import RESERVATION_TIMEOUT
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
@@ -149,7 +148,7 @@ def _log_acts(effects: Sequence[Effect]) -> None:
                 _log_releases(effect.rm_id, effect.partition, effect.releases)
             case ApplicationsUpdated() if _is_enabled(GANGS):
                 for update in effect.updates[:MAX_LOGGED]:
-                    if update.message == RESERVATION_TIMEOUT:
+                    if update.is_gang_timeout:
                         about = {"application": update.app_id, "state": update.state}
                         _LOGS[GANGS].debug("gang timed out", rm_id=effect.rm_id, **about)
             case _:

@@ -7,7 +7,7 @@ cluster can hold is beyond a cap: an object of it has 1.5 MiB at the most, its a
 from collections.abc import Iterable, Mapping
 
 from licorne_core.config import caps as configurations
-from licorne_core.handlers import bounds
+from licorne_core.values import resources
 from licorne_core.values.errors import shown
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
@@ -46,7 +46,7 @@ MAX_ANNOTATION = 256 * 1024
 """Bytes of a text that shims take from annotations: as many as all annotations of an object."""
 
 MAX_QUEUE_PATH = 4096
-MAX_TYPES = bounds.MAX_RESOURCE_TYPES
+MAX_TYPES = resources.MAX_RESOURCE_TYPES
 MAX_CONFIG_BYTES = configurations.MAX_BYTES
 MAX_EXTRA_BYTES = 3 * 1024 * 1024
 """The extra configuration: two config maps."""

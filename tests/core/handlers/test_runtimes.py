@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from licorne_core.messages.backfill import Confidence
 from licorne_core.messages.commands import NodeAction, TerminationType
-from licorne_core.model.runtimes import FEWEST_SAMPLES, Confidence, Runtimes
+from licorne_core.model.runtimes import FEWEST_SAMPLES, Runtimes
 from licorne_core.values.asks import Shape
 from licorne_core.values.ids import PartitionName, QueuePath
 from support.core.builders import (

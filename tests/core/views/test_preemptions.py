@@ -2,8 +2,8 @@
 
 import pytest
 
+from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.preemption.ledger import PreemptionRule
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from support.core.builders import TIME, app, apps, ask, asks, node, nodes, register, victim

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from licorne_core.messages.backfill import Confidence
 from licorne_core.messages.commands import PredicatePolicy
-from licorne_core.model.runtimes import FEWEST_SAMPLES, Confidence
+from licorne_core.model.runtimes import FEWEST_SAMPLES
 from licorne_core.scheduling.shadows import GRACE
 from licorne_core.values.asks import Ask, Shape
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath

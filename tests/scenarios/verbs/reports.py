@@ -1,7 +1,7 @@
 """Reports in a scenario. ``partition=P`` selects a partition other than `default`."""
 
 from licorne_core.config import load
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers
+from licorne_core.messages.preemption import PreemptionRecord, QueueNumbers
 from licorne_core.values.errors import ConfigError, NotFound
 from licorne_core.views.queues import QueueReport, QueueUsage
 from scenarios.printing import amounts, maximum

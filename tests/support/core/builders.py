@@ -28,7 +28,7 @@ from licorne_core.messages.commands import (
 )
 from licorne_core.messages.effects import AskedCheck, Happened
 from licorne_core.messages.operators import ChangeApplication, HoldApplication, OperatorMark
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
+from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule, QueueNumbers
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath, RmId, UserGroup
 

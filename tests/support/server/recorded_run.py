@@ -10,13 +10,13 @@ from typing import Any
 from licorne_core.messages.commands import (
     AnswerPredicates,
     Command,
+    LargeCommand,
     NodeRefusal,
     NotePredicatesSent,
     Options,
     PredicateAnswer,
 )
 from licorne_core.messages.effects import AllocationsMade, AllocationsReleased, Effect, PredicatesAsked
-from licorne_core.partitions.jobs import LargeCommand
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import NodeId, RmId
 from licorne_server.journal.codec import entry, heading, together

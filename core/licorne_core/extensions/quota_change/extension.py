@@ -12,13 +12,14 @@ from licorne_core.extensions.quota_change.recount import check_starts
 from licorne_core.extensions.quota_change.victims import Enforcement, still_exceeds
 from licorne_core.handlers.outcome import TimerJob
 from licorne_core.handlers.victims import record_of, stop_victims
+from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
 from licorne_core.points import Extension, Former
 from licorne_core.scheduling.preemption import Victim
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
+from licorne_core.scheduling.preemption.ledger import numbers_of
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import EMPTY, charge, describe
@@ -91,7 +92,7 @@ class QuotaChange(Extension):
 def _enforce(job: TimerJob, clock: QuotaClock, queue: Queue) -> Iterator[int]:
     """Enforce one maximum, as long as the settings want it."""
     partition = job.partition
-    before = {queue: QueueNumbers.of(queue)}
+    before = {queue: numbers_of(queue)}
     search = partition.preemption.search
     found = Enforcement(queue, partition.losses, search.assumed_checkpoint, search.units, job.now)
 
@@ -100,7 +101,7 @@ def _enforce(job: TimerJob, clock: QuotaClock, queue: Queue) -> Iterator[int]:
         for victim in victims:
             leaf = partition.leaf_of(victim.app)
             if leaf not in before:
-                before[leaf] = QueueNumbers.of(leaf)
+                before[leaf] = numbers_of(leaf)
             record = record_of(victim, PreemptionRule.QUOTA, job.now)
             records.append(replace(record, victim_queue=before[leaf], beneficiary_queue=before[queue]))
         stop_victims(partition, victims, records, job.now, job.outcome, needed=still_enforced)

@@ -13,9 +13,10 @@ from licorne_core.messages.operators import UNMARKED, ApplicationMarks
 from licorne_core.model.apps.gang import Gang
 from licorne_core.model.apps.groups import AgedAsks, AskGroup
 from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, Request
-from licorne_core.model.apps.states import TRANSITIONS, AppEvent, AppState
+from licorne_core.model.apps.states import TRANSITIONS, AppEvent
 from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.quotas import Quota, Tally, Tracker
+from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.ids import AllocationKey, AppId, QueuePath, UserGroup
 from licorne_core.values.ranking import NO_PRIORITY, PriorityCounts, Ranking

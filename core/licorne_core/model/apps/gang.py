@@ -32,7 +32,8 @@ from enum import Enum, StrEnum
 from typing import Any, NamedTuple
 
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
-from licorne_core.model.apps.states import AppEvent, AppState
+from licorne_core.model.apps.states import AppEvent
+from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.resources import EMPTY, Resources, is_zero
 from licorne_core.values.tags import ElasticTerms, TopologyTerms

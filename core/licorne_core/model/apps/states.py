@@ -2,20 +2,7 @@
 
 from enum import StrEnum
 
-
-class AppState(StrEnum):
-    """State names as the RM reads them."""
-
-    NEW = "New"
-    ACCEPTED = "Accepted"
-    RUNNING = "Running"
-    COMPLETING = "Completing"
-    COMPLETED = "Completed"
-    FAILING = "Failing"
-    FAILED = "Failed"
-    RESUMING = "Resuming"
-    REJECTED = "Rejected"
-    EXPIRED = "Expired"
+from licorne_core.values.app_states import AppState
 
 
 class AppEvent(StrEnum):

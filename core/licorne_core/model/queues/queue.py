@@ -10,9 +10,9 @@ from typing import Any
 from licorne_core.config.schema import LimitConfig, QueueSettings, TemplateConfig
 from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.states import AppState
 from licorne_core.model.memory import Decayed, HoursBudget
 from licorne_core.model.quotas import Quota
+from licorne_core.values.app_states import AppState
 from licorne_core.values.counters import QueueCounters
 from licorne_core.values.ids import AppId, QueuePath, UserGroup
 from licorne_core.values.names import RECOVERY_NAME, WILDCARD, Acl

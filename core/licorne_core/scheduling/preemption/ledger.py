@@ -8,100 +8,29 @@ Sums are whole numbers, amounts times milliseconds, so that an expired loss is s
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from math import inf
 from typing import Any
 
+from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule, QueueNumbers
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.queues.queue import Queue
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
-from licorne_core.values.resources import EMPTY, Items, Resources, charge, refund
+from licorne_core.values.ids import AllocationKey, AppId, QueuePath
+from licorne_core.values.resources import EMPTY, Items, charge, refund
 
 KEPT = 10_000
 """Most records in a ledger."""
 
 
-class PreemptionRule(StrEnum):
-    """Reason for stopping an allocation."""
-
-    GUARANTEE = "guarantee"
-    """An ask of a queue below its guarantee (spec § 9.1)."""
-    REQUIRED_NODE = "required-node"
-    """An ask that requires the node (spec § 9.5)."""
-    QUOTA = "quota"
-    """A changed maximum, which the queue exceeded (spec § 9.6)."""
-    DRAIN = "drain"
-    """An operator drained the node."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueNumbers:
-    """Amounts of a queue at one time, by resource name. A type missing in `max` is unlimited."""
-
-    path: QueuePath
-    guaranteed: Resources
-    max: Resources
-    allocated: Resources
-    preempting: Resources
-    promised: Resources
-
-    @classmethod
-    def of(cls, queue: Queue) -> "QueueNumbers":
-        """Copy the present numbers of the queue."""
-        return cls(
-            path=queue.path,
-            guaranteed=dict(queue.guaranteed or EMPTY),
-            max=dict(queue.max or EMPTY),
-            allocated=dict(queue.allocated),
-            preempting=dict(queue.preempting),
-            promised=dict(queue.promised),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spared:
-    """An allocation that was not chosen: the first of those behind the victims in their order."""
-
-    app_id: AppId
-    key: AllocationKey
-    lost: float
-    """Seconds of its work that would have been lost."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreemptionRecord:
-    """An allocation that the RM was asked to stop; times are in unix seconds.
-
-    The first five fields are those of the victim. With the rule `QUOTA` there is no beneficiary, and
-    `beneficiary_queue` is the queue whose maximum was enforced. With `DRAIN` there is neither.
-    """
-
-    app_id: AppId
-    key: AllocationKey
-    node_id: NodeId
-    resources: Resources
-    priority: int
-    time: float
-    rule: PreemptionRule
-    victim_queue: QueueNumbers
-    beneficiary_app_id: AppId = AppId("")
-    beneficiary_key: AllocationKey = AllocationKey("")
-    beneficiary_priority: int = 0
-    beneficiary_queue: QueueNumbers | None = None
-    released_time: float = 0.0
-    """Time of the victim's release; 0.0 until then."""
-    number: int = 0
-    """Number in the ledger, from 1 up without a gap; 0 before the record is noted."""
-    ran: float = 0.0
-    """Seconds that the victim had run."""
-    lost: float = 0.0
-    """Seconds of its work that were lost: those since its last checkpoint."""
-    checkpoint: float | None = None
-    """That checkpoint, in unix seconds: the one that its RM said, or the one assumed; None for neither."""
-    noticed_time: float = 0.0
-    """Time of its notice, in unix seconds; 0.0 for none."""
-    spared: Spared | None = None
-    """The allocation on the node that would have been stopped next; None for none."""
+def numbers_of(queue: Queue) -> QueueNumbers:
+    """Copy the present numbers of the queue."""
+    return QueueNumbers(
+        path=queue.path,
+        guaranteed=dict(queue.guaranteed or EMPTY),
+        max=dict(queue.max or EMPTY),
+        allocated=dict(queue.allocated),
+        preempting=dict(queue.preempting),
+        promised=dict(queue.promised),
+    )
 
 
 Needed = Callable[[Any, PreemptionRecord, Sequence[Request]], bool]

@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from licorne_core.config.schema import VictimOrder
+from licorne_core.messages.preemption import Spared
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.book import NodeBook
@@ -39,7 +40,7 @@ from licorne_core.scheduling.preemption.laws import (
     stays_within_guarantee,
 )
 from licorne_core.scheduling.preemption.leaves import VictimLeaf
-from licorne_core.scheduling.preemption.ledger import Losses, Spared
+from licorne_core.scheduling.preemption.ledger import Losses
 from licorne_core.scheduling.preemption.planning import Plan, Planning
 from licorne_core.scheduling.preemption.standing import candidates_for, is_legal, plan_stands, without_promise
 from licorne_core.scheduling.preemption.units import Units

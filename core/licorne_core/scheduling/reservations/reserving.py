@@ -6,7 +6,6 @@ from licorne_core.events.cluster import reservation_changed
 from licorne_core.events.journal import EventChange, Journal
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request, RequestState
-from licorne_core.model.apps.states import AppState
 from licorne_core.model.budgets import note_freed
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
@@ -23,6 +22,7 @@ from licorne_core.scheduling.reservations.review import REVIEW_TIME, ToGiveUp
 from licorne_core.scheduling.shadows import Shadows
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
+from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Reservation
 from licorne_core.values.counters import Counters
 from licorne_core.values.timers import Due, Timer, Timers

@@ -11,7 +11,7 @@ from typing import Final
 from licorne_core.config.schema import AppSortPolicy
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request
-from licorne_core.model.apps.states import SCHEDULABLE, AppState
+from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.fair_shares import FairShares
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue, QueueState, derive_denominators, largest_quotient
@@ -20,6 +20,7 @@ from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.order import app_key, queue_key, settle_priority
 from licorne_core.scheduling.reservations.promises import ReservationLimit
 from licorne_core.scheduling.waiting.wakeups import Wakeups
+from licorne_core.values.app_states import AppState
 from licorne_core.values.resources import Items
 
 _STOPPED: Final = QueueState.STOPPED

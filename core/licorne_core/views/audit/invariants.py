@@ -49,12 +49,13 @@ from typing import Protocol
 from licorne_core.messages.commands import Hold
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ACCOUNTS, TO_REPLACE, Account, RequestState
-from licorne_core.model.apps.states import SCHEDULABLE, AppState
+from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node, overhang_of
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.reservations.promises import Reserver, reservers
+from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.ranking import NO_PRIORITY

@@ -15,12 +15,12 @@ from typing import NamedTuple, TypeVar, cast
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import ACCOUNTS, Account, Request
-from licorne_core.model.apps.states import AppState
 from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Member, Tracker
 from licorne_core.partitions.partition import Partition
+from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Allocation
 from licorne_core.values.resources import INT64_MAX, Resources, describe, equals, has_negative
 

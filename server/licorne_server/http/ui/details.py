@@ -9,7 +9,7 @@ from time import monotonic
 from aiohttp import web
 from google.protobuf.json_format import MessageToDict
 
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord
+from licorne_core.messages.preemption import PreemptionRecord
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import NodeId, PartitionName, rm_of
 from licorne_core.values.resources import Resources

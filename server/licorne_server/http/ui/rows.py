@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 from licorne_core.messages.operators import OperatorMark
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord
+from licorne_core.messages.preemption import PreemptionRecord
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, ElasticReport, TaskGroupReport

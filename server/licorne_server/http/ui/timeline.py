@@ -13,7 +13,7 @@ from aiohttp import web
 from licorne_core.events.allocations import Asked as AskCame
 from licorne_core.events.allocations import Freed
 from licorne_core.events.journal import EventDetail, EventRecord, Fact
-from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule
+from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import rm_of

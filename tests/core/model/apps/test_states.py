@@ -12,7 +12,8 @@ import pytest
 from licorne_core.model.apps import requests, states
 from licorne_core.model.apps.gang import PAIRS, PairEvent
 from licorne_core.model.apps.requests import TRANSITIONS, Request, RequestEvent, RequestState
-from licorne_core.model.apps.states import AppEvent, AppState
+from licorne_core.model.apps.states import AppEvent
+from licorne_core.values.app_states import AppState
 from support.core.builders import ask
 
 BOOKS_ROOM = {RequestEvent.ASSUME, RequestEvent.ALLOCATE, RequestEvent.KEEP_ROOM}

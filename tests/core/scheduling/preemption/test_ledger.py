@@ -7,16 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.ledger import (
-    KEPT,
-    Ledger,
-    Losses,
-    PreemptionRecord,
-    PreemptionRule,
-    QueueNumbers,
-    loss_of,
-)
+from licorne_core.scheduling.preemption.ledger import KEPT, Ledger, Losses, loss_of, numbers_of
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver, released
@@ -35,7 +28,7 @@ def a_queue() -> Queue:
 
 def record(app_id: str, key: str, time: float) -> PreemptionRecord:
     """A victim of the enforcement of a maximum."""
-    queue = QueueNumbers.of(a_queue())
+    queue = numbers_of(a_queue())
     return PreemptionRecord(
         app_id=AppId(app_id),
         key=AllocationKey(key),
@@ -57,16 +50,16 @@ def names(records: Sequence[PreemptionRecord]) -> list[tuple[str, str, float]]:
 def test_the_numbers_of_a_queue_stay_those_of_the_moment() -> None:
     """Later changes of a queue do not change its record."""
     queue = a_queue()
-    numbers = QueueNumbers.of(queue)
+    numbers = numbers_of(queue)
     for amounts in (queue.allocated, queue.preempting, queue.promised):
         amounts["memory"] = 99
-    assert numbers == QueueNumbers.of(a_queue())
+    assert numbers == numbers_of(a_queue())
     assert numbers.path == "root.a"
 
 
 def test_a_queue_without_sizes_has_none_in_its_numbers() -> None:
     """No guarantee and no maximum are empty amounts."""
-    numbers = QueueNumbers.of(Queue("root", None, is_leaf=True, managed=True))
+    numbers = numbers_of(Queue("root", None, is_leaf=True, managed=True))
     assert (numbers.guaranteed, numbers.max) == ({}, {})
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from licorne_core.model.apps.groups import AskGroup
-from licorne_core.model.apps.states import AppState
 from licorne_core.model.quotas import Tracker
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
+from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
 from licorne_core.values.timers import Due, Timer

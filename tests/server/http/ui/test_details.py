@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from licorne_core.config import load
 from licorne_core.messages.effects import Happened
-from licorne_core.scheduling.preemption.ledger import PreemptionRule
+from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_server.configurations.revisions import Revisions, Source
 from licorne_server.http.ui import page

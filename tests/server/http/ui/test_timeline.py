@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from licorne_core.messages.effects import Happened
-from licorne_core.scheduling.preemption.ledger import PreemptionRule
+from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_server.http.ui import timeline
 from support.core.builders import RM, ask, asks, numbers, release, releases, victim
