@@ -9,12 +9,13 @@ have to say are named at each point.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from licorne_core.config.schema import PartitionConfig, QueueSettings
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Resources
@@ -37,13 +38,15 @@ class Extension:
     `reports.py`.
     """
 
-    def __init__(self, name: str, bit: int, dirty: Dirty, timers: Timers[Timer]) -> None:
-        """Of a new partition. `bit` is its own in `interests`."""
+    def __init__(self, name: str, bit: int, context: CheckContext) -> None:
+        """Of a new partition, whose parts are there. `bit` is its own in `interests`."""
         self.name = name
         self.bit = bit
-        self.dirty = dirty
+        self.context = context
+        """Of the partition: its queues, applications, nodes, and what decides about them."""
+        self.dirty: Dirty = context.dirty
         """Where it tells what has to be tried, or ranked, anew."""
-        self.timers = timers
+        self.timers: Timers[Timer] = context.timers
         """Of the partition: `Timer(Due.EXTENSION, name=...)` is the one of this extension, and
         `Due.EXTENSION_WORK` for work of which there may be very much."""
 
@@ -105,16 +108,33 @@ class Extension:
         """
 
 
-Kinds = Sequence[tuple[str, type[Extension]]]
-"""Extensions by their names, in the order of the table."""
+POINTS: Final = {
+    "configuration": ("configure", "settled", "reloaded", "follow"),
+    "life": ("entered", "left", "gone", "grown"),
+    "time": ("pass_time", "work", "awaited"),
+    "audit": ("recount",),
+}
+"""The methods of `Extension` by their points, beside the tables of an extension's other modules."""
+
+Kinds = Sequence[tuple[str, int, type[Extension]]]
+"""Names and bits of extensions, in the order of the table."""
 
 
 class Points:
     """The extensions of a partition by the points at which they have something to say."""
 
-    def __init__(self, kinds: Kinds, dirty: Dirty, timers: Timers[Timer]) -> None:
-        """Make the extensions of a new partition, in the order of the table."""
-        self.all = tuple(kind(name, 1 << number, dirty, timers) for number, (name, kind) in enumerate(kinds))
+    def __init__(self, kinds: Kinds) -> None:
+        """Of a partition that is being made: nobody is asked before `open`."""
+        self._kinds = kinds
+        self._ask(())
+
+    def open(self, context: CheckContext) -> None:
+        """Make the extensions of a partition whose parts are there, in the order of the table."""
+        self._ask(tuple(kind(name, bit, context) for name, bit, kind in self._kinds))
+        context.extensions.update({each.name: each for each in self.all})
+
+    def _ask(self, extensions: tuple[Extension, ...]) -> None:
+        self.all = extensions
         self.configure = self._at("configure")
         self.settled = self._at("settled")
         self.reloaded = self._at("reloaded")

@@ -25,7 +25,7 @@ from licorne_core.handlers import (
 from licorne_core.handlers.budgets import go_on_counting, set_budgets, set_slices, wake
 from licorne_core.handlers.configuration import refusal_of, register
 from licorne_core.handlers.operators import Refused
-from licorne_core.handlers.outcome import Commands
+from licorne_core.handlers.outcome import Commands, of_extensions
 from licorne_core.handlers.replay import count_replayed
 from licorne_core.handlers.turn import decide, fire_timers
 from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
@@ -87,6 +87,7 @@ _COMMANDS: Final[Commands] = {
     **replay.COMMANDS,
     **turn.COMMANDS,
     **victims.COMMANDS,
+    **of_extensions("COMMANDS"),
 }
 
 _OF_ITEMS = (

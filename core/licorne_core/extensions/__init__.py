@@ -2,8 +2,9 @@
 
 Each folder has an `extension.py` with a class `Extension`, which takes part at the points of
 `licorne_core/points.py`, a `keys.py` with the keys that turn it on, which `config` reads, and perhaps a
-`reports.py` with the fields that it adds to reports, which `views` read. This table is closed: its order
-is that at every point.
+`reports.py` with the fields that it adds to reports, which `views` read, a `rules.py` with rules that may
+stop asks, which the pass asks for, and a `handlers.py` with what its commands, decisions and deadlines do.
+This table is closed: its order is that at every point.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,10 @@ NAMES = (
 )
 
 
+BITS = {name: 1 << number for number, name in enumerate(NAMES, 4)}
+"""The bit of each extension in the `interests` of a thing; the first ones are the kernel's own (`rules`)."""
+
+
 def modules(name: str) -> Iterator[tuple[str, Any]]:
     """The modules of that name, each with the name of its extension, in the order of the table."""
     for extension in NAMES:
@@ -25,6 +30,6 @@ def modules(name: str) -> Iterator[tuple[str, Any]]:
             yield extension, import_module(place)
 
 
-def kinds() -> tuple[tuple[str, Any], ...]:
-    """Name and class of each extension, in the order of the table."""
-    return tuple((name, module.KIND) for name, module in modules("extension"))
+def kinds() -> tuple[tuple[str, int, Any], ...]:
+    """Name, bit and class of each extension, in the order of the table."""
+    return tuple((name, BITS[name], module.KIND) for name, module in modules("extension"))

@@ -1,6 +1,7 @@
 """Outcome of a command or a turn, gathered by kind (spec § 1.6.8)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from licorne_core.messages.commands import LargeCommand, TerminationType
@@ -165,6 +166,12 @@ Commands = Mapping[type, Callable[[Registry, Rm, Any, float], list[Effect]]]
 Deadlines = Mapping[Due, Deadline]
 Decisions = Mapping[type, Callable[[Partition, Any, float, Outcome], Sequence[Allocation] | None]]
 """How decisions by which no single ask is placed are carried out, by their types."""
+
+
+def of_extensions(table: str) -> Mapping[Any, Any]:
+    """That table of the `handlers.py` of all extensions, looked up by name as nothing here names one."""
+    modules = import_module("licorne_core.extensions").modules("handlers")
+    return {key: do for _, module in modules for key, do in getattr(module, table, {}).items()}
 
 
 class OutcomeJob(CommandJob):

@@ -15,7 +15,16 @@ from typing import Final, cast
 
 from licorne_core.handlers import backfill, drains, gangs, lifecycle, predicates, preemption, victims
 from licorne_core.handlers.lifecycle import allocation_made
-from licorne_core.handlers.outcome import Commands, Deadline, Deadlines, Decisions, Firing, Outcome, TimerJob
+from licorne_core.handlers.outcome import (
+    Commands,
+    Deadline,
+    Deadlines,
+    Decisions,
+    Firing,
+    Outcome,
+    TimerJob,
+    of_extensions,
+)
 from licorne_core.handlers.predicates import assume, checks_overdue, take_answer
 from licorne_core.handlers.preemption import nodes_judged, proposal_overdue, victims_judged
 from licorne_core.messages.commands import AnswerPredicates, AnswerPreemptions, NotePredicatesSent
@@ -342,6 +351,7 @@ _DECISIONS: Final[Decisions] = {
     **gangs.DECISIONS,
     **predicates.DECISIONS,
     **preemption.DECISIONS,
+    **of_extensions("DECISIONS"),
 }
 _DEADLINES: Final[Deadlines] = {
     Due.GO_ON: Deadline(),
@@ -361,6 +371,7 @@ _DEADLINES: Final[Deadlines] = {
     **lifecycle.DEADLINES,
     **predicates.DEADLINES,
     **victims.DEADLINES,
+    **of_extensions("DEADLINES"),
 }
 COMMANDS: Final[Commands] = {
     AnswerPredicates: _answer_predicates,

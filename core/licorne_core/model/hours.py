@@ -19,6 +19,8 @@ from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items
 from licorne_core.values.timers import Due, Timer, Timers
 
+WITH_HOURS: Final = 8
+"""Interest in asks below a budget of resource-hours."""
 _HOURS: Final = Timer(Due.HOURS)
 
 _NEAR: Final = 60.0
@@ -73,7 +75,8 @@ class HoursBook:
                 self._journal.note(hours_changed(now, queue.path, budget.limit.resource, text))
             self._leave(budget)
         queue.hours = tuple(found)
-        queue.has_hours = bool(found) or (queue.parent is not None and queue.parent.has_hours)
+        is_bounded = bool(found) or (queue.parent is not None and queue.parent.interests & WITH_HOURS)
+        queue.interests = WITH_HOURS if is_bounded else 0
         self._arm()
 
     def detach(self, queue: Queue) -> None:

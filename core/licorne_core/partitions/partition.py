@@ -105,7 +105,7 @@ class Partition:
         self.shares = FairShares(self.timers, self.journal, now)
         self.dirty = Dirty(self.tree, self.index, self.wakeups, self.shares)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
-        self.points = Points(extensions, self.dirty, self.timers)
+        self.points = Points(extensions)
         self.shadows = Shadows(self.wakeups, self.dirty, self.escalation, self.timers, mode)
         """The shadow starts that blocked asks hold."""
         self.reservations = Reservations(
@@ -133,6 +133,7 @@ class Partition:
         self.wakeups.blockers.add(self.predicates, self.predicates.owed)
         self.check_context = self._check_context(options.tuning.fill_work)
         self.cycle = Cycle(self.check_context, options)
+        self.points.open(self.check_context)
 
     def _open_ledger(self) -> None:
         """Make the modules that book asks, allocations and nodes."""

@@ -6,7 +6,8 @@ Explanations, the census and plans ask for reports. The tables at the end list a
 the reason for its position.
 """
 
-from itertools import product
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Final
 
 from licorne_core.messages import reasons
@@ -21,48 +22,36 @@ from licorne_core.messages.operators import (
 )
 from licorne_core.messages.topology import ELASTIC_MAX, GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN
 from licorne_core.model import quotas
-from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup
-from licorne_core.model.apps.requests import Request, Setback
+from licorne_core.model.apps.requests import Setback
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.budgets import BudgetQuota
-from licorne_core.model.hours import spent_budget
+from licorne_core.model.hours import WITH_HOURS, spent_budget
 from licorne_core.model.memory import HoursBudget
 from licorne_core.model.queues.queue import Queue, stopped_above
 from licorne_core.model.queues.tree import is_state_aware
 from licorne_core.model.quotas import Quota, Tracker, excess, first_exceeded
 from licorne_core.scheduling.hours import HoursSpent, hours_checks
 from licorne_core.scheduling.preempting import AnswersOwed
-from licorne_core.scheduling.reservations.promises import Promise
-from licorne_core.scheduling.rules import CheckContext, Checks, Rule
+from licorne_core.scheduling.rules import (
+    IN_GANG,
+    RESERVED,
+    WITH_PREDICATE,
+    CheckContext,
+    Checks,
+    Place,
+    Rule,
+    by_interests,
+    in_order,
+)
 from licorne_core.scheduling.waiting import blockers
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
 from licorne_core.scheduling.waiting.shortages import QuotaPool, QuotaShortage
 from licorne_core.values.app_states import AppState
-from licorne_core.values.resources import Items
 from licorne_core.values.timers import Due, Timer
-
-
-class Asking:
-    """The asks of a group, or one of them; a plain class, as compiled code creates tuples slower."""
-
-    __slots__ = ("app", "group", "is_reserved", "items", "promise", "request")
-
-    def __init__(self, app: Application, group: AskGroup, request: Request | None = None) -> None:
-        """Create a subject; `request` is one ask that may have a reservation or a back-off."""
-        self.app = app
-        self.group = group
-        self.items: Items = group.together or group.ask_class.items
-        self.request = request
-        self.is_reserved = request is not None and request.reservation is not None
-        # The amounts reserved for this ask (spec § 9.4).
-        self.promise: Promise | None = None if request is None else request.promise
-
-    def needs(self, quota: Quota) -> Items:
-        """Amounts needed in a quota, in addition to those reserved there for this ask."""
-        return self.items if self.promise is None else self.promise.lacks(quota)
 
 
 class _PartitionSchedules(Rule):
@@ -90,6 +79,9 @@ class _ApplicationRuns(Rule):
         yield reasons.StateCheck(app_id=app.app_id, state=app.state.value, passed=app.state in SCHEDULABLE)
         if app.marks.hold is not None:
             yield HeldCheck(app_id=app.app_id, mark=app.marks.hold)
+
+    def named(self, obstacle: AppState | OperatorMark) -> tuple[str, str]:
+        return self.codes[isinstance(obstacle, OperatorMark)], ""
 
 
 class _StartsNext(Rule):
@@ -168,6 +160,9 @@ class _MayStart(Rule):
                         passed=quotas.may_run_one_more(quota),
                     )
 
+    def named(self, obstacle: Quota) -> tuple[str, str]:
+        return _named(self.codes, obstacle)
+
 
 class _AskIsDue(Rule):
     """The ask does not back off after a failure of its RM to run it (spec § 1.4)."""
@@ -216,7 +211,7 @@ class _HoursLeft(Rule):
     """No queue has used up its hours of a resource that the ask wants, in the present window."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> HoursBudget | None:
-        return spent_budget(asking.app.leaf, asking.items)
+        return spent_budget(asking.app.leaf, asking.items) if context.dirty.shares.hours.spent else None
 
     def blocker(self, context: CheckContext, asking: Asking, obstacle: HoursBudget) -> Blocker:
         return context.wakeups.blockers.get(HoursSpent, obstacle)
@@ -224,6 +219,9 @@ class _HoursLeft(Rule):
     def reports(self, context: CheckContext, asking: Asking, obstacle: HoursBudget | None) -> Checks:
         requested = dict(asking.group.together) or asking.group.ask_class.resources
         return hours_checks(asking.app.leaf, requested, context.dirty.shares.now)
+
+    def named(self, obstacle: HoursBudget) -> tuple[str, str]:
+        return self.codes[0], obstacle.path
 
 
 class _WithinMaxima(Rule):
@@ -269,6 +267,9 @@ class _WithinMaxima(Rule):
                     short=short,
                 )
 
+    def named(self, obstacle: Quota) -> tuple[str, str]:
+        return _named(self.codes, obstacle)
+
 
 class _MayBeAsked(Rule):
     """The RM owes few enough answers to be asked about another ask (spec § 8.4)."""
@@ -298,69 +299,70 @@ class _HasPlaceTogether(Rule):
             yield obstacle.lack
 
 
-QUEUE_RUNS: Final = _QueueRuns((QUEUE_STOPPED,), blockers.StoppedQueue)
+def _named(codes: Sequence[str], quota: Quota) -> tuple[str, str]:
+    """Code and subject of a quota that stops an ask, by its kind."""
+    kind = quota.kind
+    subject = quota.path if kind == "queue" else quota.name
+    if kind in ("user", "group"):
+        subject = f"{quota.name} in {quota.path}"
+    return codes[reasons.KINDS.index(kind)], subject
 
-APPLICATION_RULES: Final[tuple[Rule, ...]] = (
-    # No turn comes to such partitions, and no pass to such applications.
-    _PartitionSchedules((reasons.PARTITION_NOT_SCHEDULING,)),
-    _ApplicationRuns((reasons.APPLICATION_NOT_RUNNABLE, APPLICATION_HELD)),
-    _StartsNext((reasons.ANOTHER_APPLICATION_STARTS,), spares_reserved=True),
-    # Only an operator can remove this obstacle.
-    QUEUE_RUNS,
-    # Reads the application only.
-    _NoBackOff((reasons.APPLICATION_BACKS_OFF,), blockers.BackOff, spares_reserved=True),
-    # Before any ask rule, as it stops all asks; behind the back-off, whose end is known.
-    _MayStart(tuple(reasons.RUNNING_CODES.values()), blockers.RunningLimit),
+
+def _of_extensions(*, applications: bool) -> list[Rule]:
+    """The rules of extensions, looked up by name, as the kernel names none of them."""
+    modules = import_module("licorne_core.extensions").modules("rules")
+    found: list[Rule] = [rule for _, module in modules for rule in module.RULES]
+    return [rule for rule in found if (rule.place < Place.DUE) is applications]
+
+
+QUEUE_RUNS: Final = _QueueRuns(Place.MARK, (QUEUE_STOPPED,), blockers.StoppedQueue)
+
+APPLICATION_RULES: Final = in_order(
+    (
+        _PartitionSchedules(Place.PARTITION, (reasons.PARTITION_NOT_SCHEDULING,)),
+        _ApplicationRuns(Place.STATE, (reasons.APPLICATION_NOT_RUNNABLE, APPLICATION_HELD)),
+        _StartsNext(Place.TURN, (reasons.ANOTHER_APPLICATION_STARTS,), spares_reserved=True),
+        QUEUE_RUNS,
+        _NoBackOff(Place.PAUSE, (reasons.APPLICATION_BACKS_OFF,), blockers.BackOff, spares_reserved=True),
+        _MayStart(Place.START, tuple(reasons.RUNNING_CODES.values()), blockers.RunningLimit),
+        *_of_extensions(applications=True),
+    )
 )
 """Rules for all asks of an application."""
 
-ASK_RULES: Final[tuple[Rule, ...]] = (
-    # No pass tries the ask before its back-off is over.
-    _AskIsDue((reasons.ASK_BACKS_OFF,)),
-    # Placeholders keep room for the ask, or have to end before it is placed elsewhere.
-    # Reads counts of the application only.
-    _NoPlaceholderOpen(
-        (reasons.WAITS_FOR_PLACEHOLDER,),
-        blockers.OpenPlaceholders,
-        only_in_gangs=True,
-        spares_reserved=True,
-    ),
-    # Before maxima, as preemption does not help. Only time can remove this obstacle.
-    _HoursLeft((BUDGET_EXHAUSTED,), HoursSpent, only_with_hours=True),
-    # Users, groups and budgets come before queues: preemption does not help against them (§ 8.3c).
-    # All come before the nodes, as they are fewer.
-    _WithinMaxima(tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
-    # The RM could not be asked about a node that is found.
-    _MayBeAsked((reasons.TOO_MANY_ANSWERS_OWED,), AnswersOwed, only_with_predicate=True),
-    # They take the place of the search for a node.
-    _HasPlaceTogether((GANG_INCOMPLETE, ELASTIC_MAX), Incomplete, found_by_search=True),
-    _HasPlaceTogether((TOPOLOGY_NO_DOMAIN,), NoDomain, found_by_search=True),
+ASK_RULES: Final = in_order(
+    (
+        _AskIsDue(Place.DUE, (reasons.ASK_BACKS_OFF,)),
+        # Reads counts of the application only.
+        _NoPlaceholderOpen(
+            Place.PLACEHOLDER,
+            (reasons.WAITS_FOR_PLACEHOLDER,),
+            blockers.OpenPlaceholders,
+            interest=IN_GANG,
+            spares_reserved=True,
+        ),
+        _HoursLeft(Place.TIME, (BUDGET_EXHAUSTED,), HoursSpent, interest=WITH_HOURS),
+        # Users, groups and budgets come before queues: preemption does not help against them (§ 8.3c).
+        _WithinMaxima(Place.QUOTA, tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
+        _MayBeAsked(Place.ANSWER, (reasons.TOO_MANY_ANSWERS_OWED,), AnswersOwed, interest=WITH_PREDICATE),
+        _HasPlaceTogether(Place.TOGETHER, (GANG_INCOMPLETE, ELASTIC_MAX), Incomplete, found_by_search=True),
+        _HasPlaceTogether(Place.TOGETHER, (TOPOLOGY_NO_DOMAIN,), NoDomain, found_by_search=True),
+        *_of_extensions(applications=False),
+    )
 )
 """Rules that come before the search for a node, which costs most (`NodeIndex.best`)."""
 
-_FOR_APPLICATIONS: Final = {
-    reserved: tuple(r for r in APPLICATION_RULES if r.parks and not (reserved and r.spares_reserved))
-    for reserved in (False, True)
-}
-_FOR_ASKS: Final = {
-    (in_gang, has_hours, has_predicate, reserved): tuple(
-        rule
-        for rule in ASK_RULES
-        if rule.parks
-        and not rule.found_by_search
-        and (in_gang or not rule.only_in_gangs)
-        and (has_hours or not rule.only_with_hours)
-        and (has_predicate or not rule.only_with_predicate)
-        and not (reserved and rule.spares_reserved)
-    )
-    for in_gang, has_hours, has_predicate, reserved in product((False, True), repeat=4)
-}
-"""Rules by the properties of an ask: rules that it cannot break are left out."""
+_APPLICATION_BITS, _FOR_APPLICATIONS = by_interests(APPLICATION_RULES)
+_ASK_BITS, _FOR_ASKS = by_interests(ASK_RULES)
+
+STOPPABLE: Final = _APPLICATION_BITS & ~RESERVED
+"""Interests of applications that a rule may stop as a whole."""
 
 
 def application_blocker(context: CheckContext, app: Application, *, reserved: bool = False) -> Blocker | None:
     """First blocker of all asks of the application, or of its asks with a reserved node (`reserved`)."""
-    for rule in _FOR_APPLICATIONS[reserved]:
+    interests = app.interests | RESERVED if reserved else app.interests
+    for rule in _FOR_APPLICATIONS[interests & _APPLICATION_BITS]:
         obstacle = rule.obstacle(context, app)
         if obstacle is not None:
             return rule.blocker(context, app, obstacle)
@@ -370,17 +372,24 @@ def application_blocker(context: CheckContext, app: Application, *, reserved: bo
 def is_stopped(context: CheckContext, group: AskGroup) -> bool:
     """True if a rule stops the asks of the group, whatever nodes there are and the RM says of them."""
     asking = Asking(group.app, group)
-    rules = _FOR_ASKS[len(group.app.gang.groups) > 0, group.app.leaf.has_hours, False, False]
+    interests = group.app.interests | group.app.leaf.interests
+    if group.app.gang.groups:
+        interests |= IN_GANG
+    rules = _FOR_ASKS[interests & _ASK_BITS]
     return any(rule.obstacle(context, asking) is not None for rule in rules)
 
 
 def ask_blocker(context: CheckContext, asking: Asking) -> Blocker | None:
     """First blocker of the asks of a group, or of one reserved ask; nodes are not searched."""
-    in_gang = len(asking.app.gang.groups) > 0
-    leaf: Queue = asking.app.leaf
-    has_hours = leaf.has_hours and context.dirty.shares.hours.spent > 0
-    has_predicate = asking.group.ask_class.predicate is not None
-    for rule in _FOR_ASKS[in_gang, has_hours, has_predicate, asking.is_reserved]:
+    app = asking.app
+    interests: int = app.interests | app.leaf.interests
+    if app.gang.groups:
+        interests |= IN_GANG
+    if asking.group.ask_class.predicate is not None:
+        interests |= WITH_PREDICATE
+    if asking.is_reserved:
+        interests |= RESERVED
+    for rule in _FOR_ASKS[interests & _ASK_BITS]:
         obstacle = rule.obstacle(context, asking)
         if obstacle is not None:
             return rule.blocker(context, asking, obstacle)

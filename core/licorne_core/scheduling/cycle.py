@@ -11,7 +11,7 @@ from math import inf
 from typing import Final
 
 from licorne_core.messages.commands import Options
-from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import (
     AgedAsks,
     AskGroup,
@@ -24,7 +24,7 @@ from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
-from licorne_core.scheduling.checks import QUEUE_RUNS, Asking, application_blocker, ask_blocker, is_stopped
+from licorne_core.scheduling.checks import QUEUE_RUNS, STOPPABLE, application_blocker, ask_blocker, is_stopped
 from licorne_core.scheduling.gang_placement import NODES_OF_A_TRY, GangSearch, Together
 from licorne_core.scheduling.measures import (
     Preempting,
@@ -292,7 +292,7 @@ class Cycle:
                 return None
             if queue.is_leaf:
                 app: Application = child
-                may_be_stopped = app.backoff_until or app.state is _ACCEPTED
+                may_be_stopped = app.backoff_until or app.state is _ACCEPTED or app.interests & STOPPABLE
                 blocker = self._application_blocker(app) if may_be_stopped else None
                 if blocker is None:
                     decision = self._in_app(queue, app)
@@ -317,7 +317,7 @@ class Cycle:
 
     def _application_blocker(self, app: Application) -> Blocker | None:
         """Return the blocker of all asks of the application, if any (spec §§ 4.12, 8.2, 10.5)."""
-        if not (app.backoff_until or app.state is _ACCEPTED):
+        if not (app.backoff_until or app.state is _ACCEPTED or app.interests & STOPPABLE):
             return None
         blocker = application_blocker(self._context, app)
         starts = app.state is _ACCEPTED and not app.backoff_until

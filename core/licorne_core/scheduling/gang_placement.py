@@ -17,14 +17,14 @@ from typing import NamedTuple
 
 from licorne_core.config.schema import Backfill
 from licorne_core.messages.topology import ELASTIC_MAX, GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, TopologyCheck
-from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup, StartRequest
 from licorne_core.model.apps.members import Share, gather_gang, missing_of
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.domains import Domain, Domains, Path
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.checks import Asking, ask_blocker
+from licorne_core.scheduling.checks import ask_blocker
 from licorne_core.scheduling.gang_domains import DomainSearch, Kind, held_paths, rank_of
 from licorne_core.scheduling.gang_packing import Place, members_on, takes_kept
 from licorne_core.scheduling.gang_slots import MAX_KINDS, SlotTable, SlotTables

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from math import inf
 from typing import Any, NamedTuple
 
-from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import (
     ANY_VERSION,
     SEARCH_INTERVAL,
@@ -22,7 +22,7 @@ from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
-from licorne_core.scheduling.checks import Asking, application_blocker, ask_blocker
+from licorne_core.scheduling.checks import application_blocker, ask_blocker
 from licorne_core.scheduling.node_search.candidates import refusals
 from licorne_core.scheduling.preempting import DOES_NOT_HELP, REASONS, ToClear, ToPreempt
 from licorne_core.scheduling.preemption import Law, Refusal, required_node_victims, stays_too_full

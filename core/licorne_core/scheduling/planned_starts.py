@@ -6,14 +6,14 @@ A holder is tried where it is planned for. It goes elsewhere at its place in the
 from math import inf
 
 from licorne_core.config.schema import Backfill
-from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup, StartRequest
 from licorne_core.model.apps.members import first_asks, gather_gang, next_members
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
-from licorne_core.scheduling.checks import Asking, ask_blocker
+from licorne_core.scheduling.checks import ask_blocker
 from licorne_core.scheduling.escalation import reserve_again
 from licorne_core.scheduling.gang_placement import GangSearch, Together
 from licorne_core.scheduling.measures import Remedy, first_blocker, is_cluster

@@ -2,8 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import product
+from typing import Any, Final
 
 from licorne_core.messages import reasons
 from licorne_core.messages.commands import Hold
@@ -51,34 +53,74 @@ class CheckContext:
     shadows: Shadows
     start_search: StartSearch
     places: LostPlaces
+    extensions: dict[str, Any] = field(default_factory=dict)
+    """Those of the partition by their names, for what is theirs."""
+
+
+IN_GANG: Final = 1
+"""Interest in asks of applications that have had placeholders."""
+WITH_PREDICATE: Final = 2
+"""Interest in asks with a predicate, whose nodes the RM has to accept."""
+RESERVED: Final = 4
+"""Of an ask with a reserved node: rules that spare it are left out."""
+
+
+class Place(IntEnum):
+    """Where a rule stands in the order of the pass: those of a place go by the table of extensions."""
+
+    # Of all asks of an application.
+    PARTITION = 1
+    """No turn comes to such partitions."""
+    STATE = 2
+    """No pass comes to such applications."""
+    TURN = 3
+    """Others come first."""
+    MARK = 4
+    """Only an operator can remove the obstacle."""
+    PAUSE = 5
+    """Reads the application alone."""
+    START = 6
+    """Stops all asks, so it comes before any ask rule; behind pauses, whose end is known."""
+    # Of one ask.
+    DUE = 11
+    """No pass tries the ask before."""
+    PLACEHOLDER = 12
+    """Room is kept for the ask, or has to be left before it is placed elsewhere."""
+    TIME = 13
+    """Only time can remove the obstacle: before maxima, as preemption does not help."""
+    QUOTA = 14
+    """All maxima come before the nodes, as they are fewer."""
+    ANSWER = 15
+    """The RM could not be asked about a node that is found."""
+    TOGETHER = 16
+    """Takes the place of the search for a node."""
 
 
 class Rule(ABC):
-    """A rule for asks. `who` is an `Application` if it is for all its asks, or else an `Asking`."""
+    """A rule for asks. `who` is an `Application` if it is for all its asks, or else an `Asking`.
+
+    Those of an extension are in its `rules.py`, as `RULES` for applications or asks by their places.
+    """
 
     def __init__(
         self,
+        place: Place,
         codes: tuple[str, ...],
         parks: type[Blocker] | None = None,
         *,
+        interest: int = 0,
         spares_reserved: bool = False,
-        only_with_predicate: bool = False,
-        only_in_gangs: bool = False,
-        only_with_hours: bool = False,
         found_by_search: bool = False,
     ) -> None:
         """State which asks the rule is for."""
+        self.place = place
         self.codes = codes  # of its reports
         self.parks = parks
         """Kind of its blockers; None if no pass tries asks that break the rule."""
+        self.interest = interest
+        """Bits of `interests`: the pass asks for it only where an application, or its leaf, has one."""
         self.spares_reserved = spares_reserved
         """True if the rule does not stop asks with a reserved node (spec § 8.6)."""
-        self.only_with_predicate = only_with_predicate
-        """True if the rule stops only asks with a predicate, whose nodes the RM has to accept."""
-        self.only_in_gangs = only_in_gangs
-        """True if the rule stops only asks of applications that have had placeholders."""
-        self.only_with_hours = only_with_hours
-        """True if the rule stops only asks below a budget of resource-hours, while one is used up."""
         self.found_by_search = found_by_search
         """True if a search of nodes finds its blockers, and not the comparison."""
 
@@ -93,3 +135,33 @@ class Rule(ABC):
     @abstractmethod
     def reports(self, context: CheckContext, who: Any, obstacle: Any) -> Checks:
         """All comparisons of the rule with their operands; with an obstacle, one has failed."""
+
+    def named(self, obstacle: Any) -> tuple[str, str]:
+        """Code of an obstacle, and its subject: the queue or budget, or the user or group ``in`` a queue."""
+        return self.codes[0], ""
+
+
+def in_order(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """The rules by their places, those of one place as they come."""
+    return tuple(sorted(rules, key=lambda rule: rule.place))
+
+
+def by_interests(rules: Iterable[Rule]) -> tuple[int, Mapping[int, tuple[Rule, ...]]]:
+    """The rules that the pass asks for, by the interests of an ask; and all bits that make a difference.
+
+    A rule that an ask cannot break is left out, so that the ask pays for none of them.
+    """
+    tried = [rule for rule in rules if rule.parks and not rule.found_by_search]
+    differ = RESERVED
+    for rule in tried:
+        differ |= rule.interest
+    bits = [1 << n for n in range(differ.bit_length()) if differ & 1 << n]
+    found = {}
+    for some in product((0, 1), repeat=len(bits)):
+        has = sum(bit * each for bit, each in zip(bits, some, strict=True))
+        found[has] = tuple(
+            rule
+            for rule in tried
+            if (not rule.interest or rule.interest & has) and not (rule.spares_reserved and has & RESERVED)
+        )
+    return differ, found

@@ -9,20 +9,17 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from licorne_core.messages.backfill import BehindReservationCheck
-from licorne_core.messages.operators import APPLICATION_HELD, OperatorMark
-from licorne_core.messages.reasons import KINDS, Check, NodesCheck, QueueCheck
+from licorne_core.messages.reasons import Check, NodesCheck, QueueCheck
 from licorne_core.messages.reports import Explanation
-from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup, group_key, waits
 from licorne_core.model.apps.requests import ASSUMED, PENDING, TO_REPLACE, Place, Request
 from licorne_core.model.apps.states import SCHEDULABLE
-from licorne_core.model.memory import HoursBudget
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.quotas import Quota
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES, Asking
+from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES
 from licorne_core.scheduling.order import app_key
-from licorne_core.scheduling.rules import CheckContext, Rule
+from licorne_core.scheduling.rules import WITH_PREDICATE, CheckContext, Rule
 from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import HolderReason, Reservation
 from licorne_core.values.errors import NotFound, shown
@@ -238,17 +235,8 @@ def _first_obstacle(
 ) -> Obstacle | None:
     for rule, who in rules:
         found = rule.obstacle(context, who)
-        if found is None:
-            continue
-        if isinstance(found, OperatorMark):
-            return Obstacle(APPLICATION_HELD, "")
-        if not isinstance(found, Quota):
-            return Obstacle(rule.codes[0], found.path if isinstance(found, HoursBudget) else "")
-        kind = found.kind
-        subject = found.path if kind == "queue" else found.name
-        if kind in ("user", "group"):
-            subject = f"{found.name} in {found.path}"
-        return Obstacle(rule.codes[KINDS.index(kind)], subject)
+        if found is not None:
+            return Obstacle(*rule.named(found))
     return None
 
 
@@ -265,7 +253,7 @@ def _ask_rules(asking: Asking) -> Iterator[Rule]:
     has_predicate = asking.group.ask_class.predicate is not None
     for rule in ASK_RULES:
         spared = asking.is_reserved and rule.spares_reserved
-        if not spared and (has_predicate or not rule.only_with_predicate):
+        if not spared and (has_predicate or rule.interest != WITH_PREDICATE):
             yield rule
 
 

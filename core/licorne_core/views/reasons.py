@@ -12,12 +12,11 @@ from typing import NamedTuple
 from licorne_core.messages.backfill import BEHIND_RESERVATION
 from licorne_core.messages.reasons import NO_NODE_FITS
 from licorne_core.messages.reports import WaitingAsks
-from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import ASSUMED, TO_REPLACE, Request
 from licorne_core.model.nodes.node import BEHIND
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.checks import Asking
 from licorne_core.scheduling.shadows import ShadowStart
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import QueuePath

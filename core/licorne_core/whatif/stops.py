@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from licorne_core.messages.reasons import Check, NodesCheck, QueueCheck
-from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.requests import Request
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.checks import Asking
 from licorne_core.values.asks import AskClass
 from licorne_core.views.explain import first_failing, subject_of
 from licorne_core.views.explain_checks import UNDER_WAY, nodes_check, preemption_check

@@ -12,7 +12,7 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.queues.queue import Queue
 from licorne_core.points import Extension
 from licorne_core.scheduling.order import raise_by
-from licorne_core.scheduling.waiting.dirty import Dirty
+from licorne_core.scheduling.rules import CheckContext
 from licorne_core.values.ids import AppId
 from licorne_core.values.slices import parts_of
 from licorne_core.values.timers import Due, Timer, Timers
@@ -28,9 +28,9 @@ class AgeClock(Extension):
     anew; the partition has a timer for the first of them.
     """
 
-    def __init__(self, name: str, bit: int, dirty: Dirty, timers: Timers[Timer]) -> None:
+    def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without applications."""
-        super().__init__(name, bit, dirty, timers)
+        super().__init__(name, bit, context)
         self._ages: dict[Application, Ages] = {}
         self._steps: Timers[Application] = Timers()
 

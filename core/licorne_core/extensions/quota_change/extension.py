@@ -20,10 +20,10 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.points import Extension, Former
 from licorne_core.scheduling.preemption import Victim
 from licorne_core.scheduling.preemption.ledger import numbers_of
-from licorne_core.scheduling.waiting.dirty import Dirty
+from licorne_core.scheduling.rules import CheckContext
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import EMPTY, charge, describe
-from licorne_core.values.timers import Due, Timer, Timers
+from licorne_core.values.timers import Due, Timer
 
 TIMER: Final = Timer(Due.EXTENSION_WORK, name=NAME)
 
@@ -34,9 +34,9 @@ class QuotaChange(Extension):
     Always true: while a queue has a time the partition has a timer, or the work goes on.
     """
 
-    def __init__(self, name: str, bit: int, dirty: Dirty, timers: Timers[Timer]) -> None:
+    def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without times, and switched off."""
-        super().__init__(name, bit, dirty, timers)
+        super().__init__(name, bit, context)
         self.clock = QuotaClock(enabled=False)
         self._was_on = self._works = False
 

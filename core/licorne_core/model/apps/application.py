@@ -342,3 +342,23 @@ def note_highest(app: Application, items: Items, *, placeholder: bool) -> None:
         total = allocated[name]
         if total > highest.get(name, 0):
             highest[name] = total
+
+
+class Asking:
+    """The asks of a group, or one of them; a plain class, as compiled code creates tuples slower."""
+
+    __slots__ = ("app", "group", "is_reserved", "items", "promise", "request")
+
+    def __init__(self, app: Application, group: AskGroup, request: Request | None = None) -> None:
+        """Create a subject; `request` is one ask that may have a reservation or a back-off."""
+        self.app = app
+        self.group = group
+        self.items: Items = group.together or group.ask_class.items
+        self.request = request
+        self.is_reserved = request is not None and request.reservation is not None
+        # The amounts reserved for this ask, a `Promise` (spec § 9.4).
+        self.promise: Any = None if request is None else request.promise
+
+    def needs(self, quota: Quota) -> Items:
+        """Amounts needed in a quota, in addition to those reserved there for this ask."""
+        return self.items if self.promise is None else self.promise.lacks(quota)

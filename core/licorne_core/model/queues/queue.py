@@ -128,8 +128,8 @@ class Queue(Quota):
         "fair",
         "fair_step",
         "guaranteed",
-        "has_hours",
         "hours",
+        "interests",
         "is_leaf",
         "limits",
         "lineage",
@@ -195,7 +195,7 @@ class Queue(Quota):
         self.fair_step = -1
         self.users: Any = None
         self.hours: tuple[HoursBudget, ...] = ()  # budgets of resource-hours
-        self.has_hours = False  # whether the queue, or one above it, has some
+        self.interests = 0  # bits of the extensions that have rules for what is in it
         self.priorities = PriorityCounts()  # of a leaf's asks, or as a parent sees its children
         self.counted_priority = NO_PRIORITY  # how the parent counts this queue at the moment
         self.ranking: Ranking[Any] = Ranking()  # what is to be looked at inside, the first on top

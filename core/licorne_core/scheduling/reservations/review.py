@@ -26,12 +26,11 @@ behind them. So the time until each reservation and each group is reviewed depen
 from math import inf
 from typing import NamedTuple
 
-from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.checks import Asking
 from licorne_core.scheduling.measures import first_blocker, is_cluster
 from licorne_core.scheduling.order import Holder
 from licorne_core.scheduling.preemption import is_within_guarantee

@@ -13,6 +13,7 @@ from licorne_core.model.apps.gang import PAIRS, TaskGroup
 from licorne_core.model.apps.members import units_of
 from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, VICTIMS, Request, RequestState
 from licorne_core.model.budgets import BudgetQuota
+from licorne_core.model.hours import WITH_HOURS
 from licorne_core.model.queues.queue import stopped_above
 from licorne_core.model.quotas import Quota
 from licorne_core.partitions.partition import Partition
@@ -222,8 +223,10 @@ def check_memory(partition: Partition) -> None:
         at, used = f"queue {queue.path}", without_zeros(queue.allocated)
         wanted = queue.parent is not None and queue.parent.settings.half_life > 0
         require("F2", half_settled or wanted == (queue.memory is not None), f"{at} has {queue.memory}")
-        has_hours = any(above.hours for above in queue.lineage)
-        require("F2", half_settled or has_hours == queue.has_hours, f"{at} has hours: {queue.has_hours}")
+        bounded = any(above.hours for above in queue.lineage)
+        require(
+            "F2", half_settled or bounded == (queue.interests & WITH_HOURS > 0), f"{at} is {queue.interests}"
+        )
         if queue.memory is not None:
             require("F1", queue.memory.amounts == used, f"{at}: remembers {queue.memory.amounts}, not {used}")
         for budget in queue.hours:
