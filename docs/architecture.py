@@ -37,7 +37,7 @@ CORE = (
     ("scheduling",),
     ("model",),
     ("messages",),
-    ("config", "events"),
+    ("config",),
     ("values",),
 )
 """Rooms from top to bottom, as `lint-imports` keeps those of the core."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from licorne_core.config import caps as config_caps
-from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.bounds import MAX_TASK_GROUPS
+from licorne_core.messages.events.records import EventDetail
 from licorne_core.values.resources import MAX_RESOURCE_TYPES
 from licorne_core.values.rule_kinds import RULES
 from licorne_server.http.ui import feed, looking, page, pages

@@ -67,7 +67,7 @@ DECIDING = (
         "Journal.note_all",
         never("on"),
         "events of several records are lost",
-        ("events/test_cluster",),
+        ("messages/events/test_cluster",),
     ),
     Defect(
         "absent-is-faulty",

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from licorne_core.events.allocations import Owner
+from licorne_core.messages.events.allocations import Owner
 from licorne_core.model.apps.requests import ACCOUNTS, Account
 from licorne_core.model.meter import Meter
 from licorne_core.partitions.partition import Partition

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from licorne_core.events.allocations import Asked, allocation_resized, failed_on_rm
-from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.apps import drop_asks
 from licorne_core.handlers.bounds import check_growth, check_new, check_task_group
 from licorne_core.handlers.gangs import end
@@ -16,6 +14,8 @@ from licorne_core.handlers.predicates import WAITS_FOR_ANSWER, roll_back, roll_b
 from licorne_core.handlers.victims import check_checkpoint, note_checkpoint
 from licorne_core.messages.commands import AskBackoff, ReleaseRequest, TerminationType, UpdateAllocations
 from licorne_core.messages.effects import AllocationRejection, Effect, Release
+from licorne_core.messages.events.allocations import Asked, allocation_resized, failed_on_rm
+from licorne_core.messages.events.records import EventDetail
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gone, PairEvent
 from licorne_core.model.apps.requests import BOOKED, Request, RequestState, Setback

@@ -6,9 +6,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from licorne_core.config.schema import TemplateConfig
-from licorne_core.events.apps import app_added, state_entered
-from licorne_core.events.cluster import queue_changed, queue_guaranteed_changed, queue_max_changed
-from licorne_core.events.journal import EventChange, EventDetail
 from licorne_core.handlers.gangs import check_gang, check_terms, gang_of
 from licorne_core.handlers.lifecycle import (
     advance,
@@ -23,6 +20,9 @@ from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.handlers.victims import end_notice
 from licorne_core.messages.commands import NewApplication, TerminationType, UpdateApplications
 from licorne_core.messages.effects import ApplicationRejection, ApplicationsAnswered, Effect, Release
+from licorne_core.messages.events.apps import app_added, state_entered
+from licorne_core.messages.events.cluster import queue_changed, queue_guaranteed_changed, queue_max_changed
+from licorne_core.messages.events.records import EventChange, EventDetail
 from licorne_core.messages.operators import UNMARKED
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gang, PairEvent

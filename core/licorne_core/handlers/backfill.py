@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from licorne_core.config.schema import Backfill
-from licorne_core.events.allocations import deadline_at_risk
 from licorne_core.handlers.allocations import replace_ask
 from licorne_core.handlers.outcome import Deadline, Deadlines, Decisions, Firing, Outcome
+from licorne_core.messages.events.allocations import deadline_at_risk
 from licorne_core.model.runtimes import Runtimes
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.expected_ends import with_runtime

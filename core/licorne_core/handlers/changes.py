@@ -6,7 +6,6 @@ Nothing is half applied: a command is refused before it has changed anything.
 from collections.abc import Iterator
 from typing import Final
 
-from licorne_core.events.apps import app_moved, operator_acted
 from licorne_core.handlers.allocations import replace_ask
 from licorne_core.handlers.gangs import check_gang
 from licorne_core.handlers.lifecycle import enter_leaf, leave_leaf
@@ -14,6 +13,7 @@ from licorne_core.handlers.operators import Refused, give_up_waits, not_there, p
 from licorne_core.handlers.outcome import Commands, OutcomeJob
 from licorne_core.handlers.victims import ask_again
 from licorne_core.messages.effects import ApplicationUpdate, Effect, OperatorRefusal
+from licorne_core.messages.events.apps import app_moved, operator_acted
 from licorne_core.messages.operators import (
     ApplicationChanged,
     ApplicationHeld,

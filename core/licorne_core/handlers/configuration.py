@@ -9,8 +9,6 @@ from typing import Final
 
 from licorne_core.config import InvalidConfiguration, SubmittedConfig, built_in
 from licorne_core.config.schema import Configuration, PartitionConfig
-from licorne_core.events.apps import group_changed
-from licorne_core.events.cluster import node_removed
 from licorne_core.handlers.apps import drop_asks, release_all
 from licorne_core.handlers.backfill import follow_backfill
 from licorne_core.handlers.bounds import check_size
@@ -27,6 +25,8 @@ from licorne_core.messages.effects import (
     Registered,
     RegistrationFailed,
 )
+from licorne_core.messages.events.apps import group_changed
+from licorne_core.messages.events.cluster import node_removed
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.model.apps.states import AppEvent

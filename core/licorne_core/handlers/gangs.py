@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from licorne_core.config.schema import AppSortPolicy
-from licorne_core.events.allocations import Freed, placeholder_incompatible
-from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.lifecycle import (
     advance,
     after_gone,
@@ -35,6 +33,8 @@ from licorne_core.handlers.predicates import assume, roll_back, roll_back_all
 from licorne_core.handlers.victims import end_notice
 from licorne_core.messages.commands import NewApplication
 from licorne_core.messages.effects import RESERVATION_TIMEOUT
+from licorne_core.messages.events.allocations import Freed, placeholder_incompatible
+from licorne_core.messages.events.records import EventDetail
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import (
     DEFAULT_TIMEOUT,

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Final
 
 from licorne_core.config.schema import AppSortPolicy
-from licorne_core.events.allocations import Freed, Placed, cancelled
-from licorne_core.events.apps import app_left, state_entered
-from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.outcome import Deadline, Deadlines, Firing
 from licorne_core.messages.effects import ApplicationUpdate
+from licorne_core.messages.events.allocations import Freed, Placed, cancelled
+from licorne_core.messages.events.apps import app_left, state_entered
+from licorne_core.messages.events.records import EventDetail
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import ON_GONE, Gone, Left, PairEvent
 from licorne_core.model.apps.requests import Request, RequestState

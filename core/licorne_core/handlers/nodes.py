@@ -4,14 +4,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from licorne_core.events.cluster import (
-    node_added,
-    node_removed,
-    node_resized,
-    occupied_changed,
-    schedulable_changed,
-)
-from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.bounds import check_capacity, check_node_growth, check_types
 from licorne_core.handlers.gangs import free, what_went
 from licorne_core.handlers.lifecycle import after_gone, drain_timer, end_placeholder_time, look_again
@@ -19,6 +11,14 @@ from licorne_core.handlers.outcome import Commands, OutcomeJob
 from licorne_core.handlers.predicates import roll_back_on, roll_back_unfitting
 from licorne_core.messages.commands import NodeAction, NodeUpdate, TerminationType, UpdateNodes
 from licorne_core.messages.effects import Effect, NodeRejection, NodesAnswered, Release
+from licorne_core.messages.events.cluster import (
+    node_added,
+    node_removed,
+    node_resized,
+    occupied_changed,
+    schedulable_changed,
+)
+from licorne_core.messages.events.records import EventDetail
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gone, PairEvent
 from licorne_core.model.apps.requests import RequestState

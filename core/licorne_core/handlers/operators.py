@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
-from licorne_core.events.cluster import operator_acted, schedulable_changed
-from licorne_core.events.journal import EventType
 from licorne_core.handlers.lifecycle import advance, drain_timer, drop_ask, end_placeholder_time, look_again
 from licorne_core.handlers.outcome import Commands, OutcomeJob, time_out
 from licorne_core.handlers.predicates import roll_back_all, roll_back_on
@@ -21,6 +19,8 @@ from licorne_core.messages.effects import (
     QueueStoppedSet,
     Release,
 )
+from licorne_core.messages.events.cluster import operator_acted, schedulable_changed
+from licorne_core.messages.events.records import EventType
 from licorne_core.messages.operators import Cordon, DrainTerms, OperatorMark, told
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent

@@ -13,7 +13,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from licorne_core.events.allocations import (
+from licorne_core.handlers.lifecycle import look_again
+from licorne_core.handlers.outcome import Commands, Deadline, Deadlines, Firing, Outcome
+from licorne_core.handlers.predicates import roll_back
+from licorne_core.messages.commands import TerminationType
+from licorne_core.messages.effects import Effect, Release
+from licorne_core.messages.events.allocations import (
     checkpoint_in_future,
     victim_noticed,
     victim_of_drain,
@@ -21,13 +26,8 @@ from licorne_core.events.allocations import (
     victim_preempted,
     victim_spared,
 )
-from licorne_core.events.apps import elastic_shrunk
-from licorne_core.events.journal import EventRecord
-from licorne_core.handlers.lifecycle import look_again
-from licorne_core.handlers.outcome import Commands, Deadline, Deadlines, Firing, Outcome
-from licorne_core.handlers.predicates import roll_back
-from licorne_core.messages.commands import TerminationType
-from licorne_core.messages.effects import Effect, Release
+from licorne_core.messages.events.apps import elastic_shrunk
+from licorne_core.messages.events.records import EventRecord
 from licorne_core.messages.notices import AnswerNotices, Notice, Withdrawal
 from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.model.apps.application import Application

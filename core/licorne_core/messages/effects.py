@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
-from licorne_core.events.journal import Fact
 from licorne_core.messages.commands import Command, TerminationType
+from licorne_core.messages.events.records import Fact
 from licorne_core.messages.notices import NoticesGiven
 from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, DrainTerms, MarksEnded
 from licorne_core.values.asks import Allocation

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from licorne_core.config.schema import PlacementRuleConfig
-from licorne_core.events.allocations import Owner
+from licorne_core.messages.events.allocations import Owner
 from licorne_core.messages.reasons import Check
 from licorne_core.values.ids import AppId, PartitionName, QueuePath
 from licorne_core.values.resources import Resources

@@ -10,12 +10,12 @@ from math import floor
 from typing import Final
 
 from licorne_core.config.schema import AppSortPolicy
-from licorne_core.events.journal import Journal
 from licorne_core.messages.fairness import FairMemory, FairShareReport, KeptUsage, PartitionMemory, UsageOwner
 from licorne_core.model.apps.application import Application
 from licorne_core.model.hours import HoursBook
 from licorne_core.model.memory import BRIDGED, MOST_IDLE, Decayed, hours_of_due, weighted
 from licorne_core.model.queues.queue import Queue
+from licorne_core.model.rm_context import Journal
 from licorne_core.values.ids import PartitionName, QueuePath, partition_key
 from licorne_core.values.resources import Resources, add
 from licorne_core.values.timers import Timer, Timers

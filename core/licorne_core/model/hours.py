@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from licorne_core.events.cluster import hours_changed
-from licorne_core.events.journal import Journal
+from licorne_core.messages.events.cluster import hours_changed
 from licorne_core.messages.fairness import (
     BUDGET_AVAILABLE,
     BUDGET_EXHAUSTED,
@@ -15,6 +14,7 @@ from licorne_core.messages.fairness import (
 )
 from licorne_core.model.memory import BRIDGED, MICROSECONDS, MOST_IDLE, HoursBudget, microseconds
 from licorne_core.model.queues.queue import Queue
+from licorne_core.model.rm_context import Journal
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items
 from licorne_core.values.timers import Due, Timer, Timers

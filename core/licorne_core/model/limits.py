@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from licorne_core.events.allocations import Owner
+from licorne_core.messages.events.allocations import Owner
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import VICTIMS
 from licorne_core.model.budgets import BudgetQuota, PartitionBudgets

@@ -5,7 +5,7 @@ each change times its time, and a change costs two additions, however many alloc
 numbers: a petabyte for a month is exact.
 """
 
-from licorne_core.events.allocations import Owner
+from licorne_core.messages.events.allocations import Owner
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items
 

@@ -1,12 +1,41 @@
-"""Common parts of all partitions of one RM, and its way to the budgets over all RMs."""
+"""Common parts of all partitions of one RM: holds, its journal of events, and its way to the budgets."""
 
 from collections import deque
+from collections.abc import Iterable
 
-from licorne_core.events.journal import Journal
 from licorne_core.messages.commands import Hold, PredicatePolicy
+from licorne_core.messages.events.records import Fact
 from licorne_core.model.budgets import BudgetBook
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.rm_caps import Holdings
+
+
+class Journal:
+    """Facts of one RM that no subscriber has taken yet; nothing is noted while it is off."""
+
+    __slots__ = ("_facts", "on")
+
+    def __init__(self) -> None:
+        """Start empty and on."""
+        self._facts: list[Fact] = []
+        self.on = True
+
+    def note(self, fact: Fact) -> None:
+        """Note a fact. Where facts are frequent, check `on` before making one."""
+        if self.on:
+            self._facts.append(fact)
+
+    def note_all(self, facts: Iterable[Fact]) -> None:
+        """Note facts in their order."""
+        if self.on:
+            self._facts += facts
+
+    def take(self) -> list[Fact]:
+        """All facts noted since last time, in order."""
+        taken = self._facts
+        if taken:
+            self._facts = []
+        return taken
 
 
 class RmContext:

@@ -6,6 +6,6 @@ Input: the commands that the engine hands to the core, and what came of them. Ou
 `inputs` stands between engine and core and notes commands, `codec` writes and reads one command by the
 table of `forms`, and `digest` sums up decisions. `writer` is the thread that writes, `folder` the
 directory with its lock and its bound, `frames` the layout of a file. `reading` gives the records of a
-directory, which nobody has to trust. The journal of events in the core (`events/journal.py`) is
+directory, which nobody has to trust. The journal of events in the core (`model/rm_context.py`) is
 another one. Called by `services/server.py`, and by the commands that replay.
 """

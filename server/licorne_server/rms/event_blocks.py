@@ -7,7 +7,7 @@ written once for all of them, block by block.
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
-from licorne_core.events.journal import EventRecord, Fact
+from licorne_core.messages.events.records import EventRecord, Fact
 
 LOOK_FACTS = 8
 """Facts that are written between two checks for the end of the slice. A check takes as long as

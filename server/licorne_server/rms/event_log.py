@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from enum import Enum
 
 from licorne_core.config.extra import ExtraConfig
-from licorne_core.events.journal import EventRecord, Fact
 from licorne_core.messages.effects import Happened
+from licorne_core.messages.events.records import EventRecord, Fact
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import RmId
 from licorne_server.process.bounds import EventBounds

@@ -7,7 +7,7 @@ from functools import partial
 
 import structlog
 
-from licorne_core.events.allocations import Owner
+from licorne_core.messages.events.allocations import Owner
 from licorne_core.messages.reports import Metered
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName

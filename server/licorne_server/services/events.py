@@ -8,7 +8,7 @@ import grpc
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
-from licorne_core.events.journal import EventRecord
+from licorne_core.messages.events.records import EventRecord
 from licorne_core.values.errors import shown
 from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.event_log import Ending, EventLog, EventLogs, TooManyStreams

@@ -10,7 +10,7 @@ from json.encoder import encode_basestring_ascii as _quoted
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import UpdateResponse
 from licorne.v1.state_pb2 import WatchEventsResponse
-from licorne_core.events.journal import EventRecord, EventType
+from licorne_core.messages.events.records import EventRecord, EventType
 from licorne_core.values.resources import Resources, clamp
 from licorne_server.wire.bounded_cache import ENTRY, RESOURCES_BYTES, WIDE, BoundedCache
 from licorne_server.wire.framing import LENGTH, delimited, encode_varint

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from licorne_core.events.journal import EventType
 from licorne_core.messages.commands import Command, NodeAction, PredicatePolicy, TerminationType
 from licorne_core.messages.effects import Effect
+from licorne_core.messages.events.records import EventType
 from licorne_core.model.apps.application import Application
 from licorne_core.values.ids import AppId, PartitionName
 from support.core.builders import (

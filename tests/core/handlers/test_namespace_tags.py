@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from licorne_core.events.journal import EventDetail, Fact
 from licorne_core.messages.commands import NewApplication
 from licorne_core.messages.effects import ApplicationsAnswered
+from licorne_core.messages.events.records import EventDetail, Fact
 from licorne_core.views.queues import QueueReport
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import Driver, keys

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from licorne_core.events.journal import EventChange, EventType, Fact
 from licorne_core.handlers.turn import MOST
 from licorne_core.messages.commands import Command, Hold, NodeAction, PredicatePolicy, RemoveRm, SetHold, Tick
 from licorne_core.messages.effects import Effect, Happened, NotRegistered, Registered, Unfinished
+from licorne_core.messages.events.records import EventChange, EventType, Fact
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.values.slices import PART, Tuning
 from support.core.builders import (

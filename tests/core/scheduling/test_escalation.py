@@ -4,12 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from licorne_core.config.schema import NodeSortPolicy, QueueConfig
-from licorne_core.events.journal import Journal
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import RESERVATION_AGE, AskGroup, ReservationRequest
 from licorne_core.model.apps.requests import Request, RequestEvent
 from licorne_core.model.fair_shares import FairShares
 from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.rm_context import Journal
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.waiting.blockers import BackOff

@@ -1,9 +1,9 @@
 """Shadow starts: the times that blocked asks are planned for, and the asks that pass them."""
 
-from licorne_core.events.journal import EventType
 from licorne_core.messages.backfill import BehindReservationCheck
 from licorne_core.messages.commands import NodeAction, Tick
 from licorne_core.messages.effects import Effect
+from licorne_core.messages.events.records import EventType
 from licorne_core.scheduling.unplanned import MOST_AGAIN, RETRY_TIME
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName

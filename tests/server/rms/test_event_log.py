@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from licorne_core.config.extra import ExtraConfig
-from licorne_core.events.journal import EventRecord
+from licorne_core.messages.events.records import EventRecord
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import RmId
 from licorne_server.process.bounds import EventBounds

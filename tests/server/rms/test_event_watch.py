@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from licorne_core.config.extra import ExtraConfig
-from licorne_core.events.journal import EventRecord
+from licorne_core.messages.events.records import EventRecord
 from licorne_core.values.ids import RmId
 from licorne_server.process import fair
 from licorne_server.process.fair import TimeSlices

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne.v1 import state_pb2 as pb
-from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
+from licorne_core.messages.events.records import EventChange, EventDetail, EventRecord, EventType
 from licorne_server.wire import events as convert_events
 
 TEXT = st.text(max_size=300).filter(lambda text: text.isprintable())

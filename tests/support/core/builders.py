@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from licorne_core.config import submitted
-from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.messages.commands import (
     AnswerPredicates,
     DrainNode,
@@ -27,6 +26,7 @@ from licorne_core.messages.commands import (
     UpdateNodes,
 )
 from licorne_core.messages.effects import AskedCheck, Happened
+from licorne_core.messages.events.records import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.messages.operators import ChangeApplication, HoldApplication, OperatorMark
 from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule, QueueNumbers
 from licorne_core.values.asks import Ask, AskClass

@@ -7,7 +7,6 @@ decisions: a core test needs no more than this to notice a slip. Events are show
 from collections.abc import Iterable
 
 from licorne_core.config.schema import Configuration
-from licorne_core.events.journal import EventRecord, Fact
 from licorne_core.messages.commands import Command, NotePredicatesSent, RegisterRm, RemoveRm, Tick
 from licorne_core.messages.effects import (
     AllocationsMade,
@@ -22,6 +21,7 @@ from licorne_core.messages.effects import (
     PreemptionsAsked,
     Unfinished,
 )
+from licorne_core.messages.events.records import EventRecord, Fact
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.rm_caps import RmCaps
 from licorne_core.values.slices import Tuning

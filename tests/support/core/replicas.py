@@ -10,7 +10,6 @@ from itertools import product
 from typing import Any
 
 from licorne_core.config import submitted
-from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.messages.commands import (
     BeginReplay,
     EndReplay,
@@ -22,6 +21,7 @@ from licorne_core.messages.commands import (
     UpdateNodes,
 )
 from licorne_core.messages.effects import Effect
+from licorne_core.messages.events.records import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.model.nodes.node import Node

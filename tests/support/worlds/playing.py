@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
 from zlib import crc32
 
-from licorne_core.events.journal import Fact
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
@@ -31,6 +30,7 @@ from licorne_core.messages.effects import (
     PreemptionsAsked,
     Release,
 )
+from licorne_core.messages.events.records import Fact
 from licorne_core.messages.notices import AnswerNotices, Notice, NoticeAnswer, NoticesGiven
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Ask, AskClass

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Final
 
 from licorne_core.config.schema import PartitionConfig
-from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.extensions.quota_change import NAME, SWITCH
 from licorne_core.extensions.quota_change.clock import QuotaClock, terms_of
 from licorne_core.extensions.quota_change.recount import check_starts
 from licorne_core.extensions.quota_change.victims import Enforcement, still_exceeds
 from licorne_core.handlers.outcome import TimerJob
 from licorne_core.handlers.victims import record_of, stop_victims
+from licorne_core.messages.events.records import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request

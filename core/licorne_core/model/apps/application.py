@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from licorne_core.events.allocations import Owner
-from licorne_core.events.apps import Bound
+from licorne_core.messages.events.allocations import Owner
+from licorne_core.messages.events.apps import Bound
 from licorne_core.messages.operators import UNMARKED, ApplicationMarks
 from licorne_core.model.apps.gang import Gang
 from licorne_core.model.apps.groups import AgedAsks, AskGroup

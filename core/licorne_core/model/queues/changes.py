@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from licorne_core.config.schema import LimitConfig
-from licorne_core.events.cluster import (
+from licorne_core.messages.events.cluster import (
     limit_changed,
     queue_changed,
     queue_guaranteed_changed,
     queue_max_changed,
     queue_type_changed,
 )
-from licorne_core.events.journal import EventChange, EventRecord
+from licorne_core.messages.events.records import EventChange, EventRecord
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.resources import EMPTY, Resources
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 
-from licorne_core.events.cluster import reservation_changed
-from licorne_core.events.journal import EventChange, Journal
+from licorne_core.messages.events.cluster import reservation_changed
+from licorne_core.messages.events.records import EventChange
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request, RequestState
 from licorne_core.model.budgets import note_freed
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
+from licorne_core.model.rm_context import Journal
 from licorne_core.scheduling.escalation import Escalation, readmit
 from licorne_core.scheduling.order import Holder
 from licorne_core.scheduling.reservations.promises import (

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
 from typing import Any
 
-from licorne_core.events.allocations import (
+from licorne_core.messages.events.allocations import (
     USER_ROOM,
     RoomChanged,
     budget_room,
@@ -24,14 +24,14 @@ from licorne_core.events.allocations import (
     predicates_refused,
     queue_room,
 )
-from licorne_core.events.apps import Bound, may_run_changed
-from licorne_core.events.journal import Journal
+from licorne_core.messages.events.apps import Bound, may_run_changed
 from licorne_core.model.apps.application import Application, GroupItem
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.members import gang_groups
 from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker, may_start, room_for
+from licorne_core.model.rm_context import Journal
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.scheduling.waiting.waiting_line import WaitingLine

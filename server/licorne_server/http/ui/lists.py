@@ -7,7 +7,7 @@ from typing import cast
 
 from aiohttp import web
 
-from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
+from licorne_core.messages.events.records import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.messages.preemption import PreemptionRecord
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import AppId

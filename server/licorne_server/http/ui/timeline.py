@@ -10,9 +10,9 @@ from operator import itemgetter
 
 from aiohttp import web
 
-from licorne_core.events.allocations import Asked as AskCame
-from licorne_core.events.allocations import Freed
-from licorne_core.events.journal import EventDetail, EventRecord, Fact
+from licorne_core.messages.events.allocations import Asked as AskCame
+from licorne_core.messages.events.allocations import Freed
+from licorne_core.messages.events.records import EventDetail, EventRecord, Fact
 from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import NotFound

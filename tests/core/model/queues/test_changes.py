@@ -3,7 +3,7 @@
 from typing import Any
 
 from licorne_core.config.schema import LimitConfig, QueueConfig
-from licorne_core.events.journal import EventDetail
+from licorne_core.messages.events.records import EventDetail
 from licorne_core.model.queues.changes import limit_facts, snapshot
 from support.core.trees import reload_tree, whole_tree
 

@@ -4,7 +4,7 @@ Where the size of the cluster changes, root's QUEUE_MAX is set. `cluster` is tha
 capacities.
 """
 
-from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
+from licorne_core.messages.events.records import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.values.ids import AllocationKey, NodeId, QueuePath
 from licorne_core.values.resources import Resources
 

@@ -1,11 +1,10 @@
-"""Journal of events (spec § 12.1): facts as they happen, records for the wire.
+"""Records of events (spec § 12.1), and the facts that they are made of.
 
 The core notes *facts*. A subscriber turns each into its records, the published events in their
 order. Most facts are one record, made where the thing happens. Those of every ask and allocation
 have a class of their own (`allocations.py`), which costs next to nothing where decisions are made.
 """
 
-from collections.abc import Iterable
 from enum import Enum
 from typing import Protocol
 
@@ -148,31 +147,3 @@ class Fact(Protocol):
     def records(self) -> list[EventRecord]:
         """The published events, in the documented order."""
         ...
-
-
-class Journal:
-    """Facts of one RM that no subscriber has taken yet; nothing is noted while it is off."""
-
-    __slots__ = ("_facts", "on")
-
-    def __init__(self) -> None:
-        """Start empty and on."""
-        self._facts: list[Fact] = []
-        self.on = True
-
-    def note(self, fact: Fact) -> None:
-        """Note a fact. Where facts are frequent, check `on` before making one."""
-        if self.on:
-            self._facts.append(fact)
-
-    def note_all(self, facts: Iterable[Fact]) -> None:
-        """Note facts in their order."""
-        if self.on:
-            self._facts += facts
-
-    def take(self) -> list[Fact]:
-        """All facts noted since last time, in order."""
-        taken = self._facts
-        if taken:
-            self._facts = []
-        return taken

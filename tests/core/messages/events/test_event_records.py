@@ -3,8 +3,8 @@
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
-from licorne_core.events.journal import MAX_MESSAGE, EventChange, EventDetail, EventType
 from licorne_core.messages.effects import AllocationsMade, Happened
+from licorne_core.messages.events.records import MAX_MESSAGE, EventChange, EventDetail, EventType
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import Driver, heard, records
 

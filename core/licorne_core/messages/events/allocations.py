@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from licorne_core.events.apps import state_entered, usage_changed
-from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
+from licorne_core.messages.events.apps import state_entered, usage_changed
+from licorne_core.messages.events.records import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.values.resources import Resources, describe

@@ -2,8 +2,8 @@
 
 import pytest
 
-from licorne_core.events.journal import EventChange, EventDetail
 from licorne_core.messages.commands import Command, NodeAction, Tick
+from licorne_core.messages.events.records import EventChange, EventDetail
 from licorne_core.values.asks import Ask
 from support.core.builders import (
     app,

@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
+from licorne_core.messages.events.records import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import Resources
 

@@ -1,4 +1,0 @@
-"""Events (spec § 12.1): the journal of an RM, and a function or a fact for each kind of event.
-
-A fact is made where the thing happens, and is never changed. Times are in unix seconds.
-"""
