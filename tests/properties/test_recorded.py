@@ -1,0 +1,62 @@
+"""A thousand worlds are decided as they were when they were recorded.
+
+The oracle says what is right, these digests what was: a change of the house must not change a decision, an
+order or an effect that it did not mean to. One that means to writes down the new digests: `pytest
+tests/properties/test_recorded.py -m "" --rewrite`, and says so in the changelog.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from licorne_server.journal.digest import DigestOf
+from support.core.driver import Driver
+from support.worlds import World
+from support.worlds.playing import Players
+
+FILE: Final = Path(__file__).parent / "recorded.txt"
+LENGTH: Final = 60
+PART: Final = 10
+WORLDS: Final = 1_000
+FIRST: Final = 9_700_000
+
+KINDS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"preempting": 0.9},
+    {"gangs": 0.9},
+    {"backfill": 1.0},
+    {"notices": True, "preempting": 0.9},
+    {"elastic": 0.9, "gangs": 0.9},
+    {"topology": True, "gangs": 0.9},
+    {"topology": True, "backfill": 1.0, "gangs": 0.5},
+)
+"""What a world has more of, in turn."""
+
+
+def digest_of(number: int) -> str:
+    """The sum of all decisions in the world of that number."""
+    digest = DigestOf()
+    players = Players(Driver(sweep=1_000_000))
+    for step in World(FIRST + number, LENGTH, **KINDS[number % len(KINDS)]).steps:
+        digest.saw(players.step(step))
+    return digest.value().hex()[:16]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(first, marks=() if first % 100 == 0 else (pytest.mark.slow,))
+        for first in range(0, WORLDS, PART)
+    ],
+)
+def test_a_recorded_world_is_decided_as_it_was(first: int, request: pytest.FixtureRequest) -> None:
+    """Decisions, their order and all that the RMs are told of them are those of the record."""
+    found = {number: digest_of(number) for number in range(first, first + PART)}
+    known = dict(enumerate(FILE.read_text(encoding="ascii").split())) if FILE.exists() else {}
+    if request.config.getoption("rewrite"):
+        lines = (known | found).items()
+        FILE.write_text("".join(f"{value}\n" for _, value in sorted(lines)), encoding="ascii")
+        return
+    differing = [number for number, value in found.items() if known.get(number) != value]
+    assert differing == [], f"worlds {[FIRST + number for number in differing]} are decided differently"
