@@ -34,6 +34,7 @@ from licorne_core.messages.commands import (
     AnswerPreemptions,
     AskBackoff,
     Command,
+    ExtensionCommand,
     Hold,
     NotePredicatesSent,
     OfNoRm,
@@ -42,7 +43,6 @@ from licorne_core.messages.commands import (
     RefuseNewWork,
     RegisterRm,
     SetQueueStopped,
-    StopApplication,
     Tick,
     UpdateAllocations,
     UpdateApplications,
@@ -110,10 +110,10 @@ _SLICED = (
     UpdateApplications,
     UpdateNodes,
     UpdateConfiguration,
-    StopApplication,
     SetQueueStopped,
     HoldApplication,
     ChangeApplication,
+    ExtensionCommand,
 )
 """Commands that may leave a rest."""
 

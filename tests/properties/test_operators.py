@@ -5,34 +5,21 @@ from random import Random
 
 import pytest
 
+from extensions.stops.building import kill
+from licorne_core.extensions.stops.messages import StopApplication
 from licorne_core.messages.commands import (
     Command,
     DrainNode,
     SetNodeSchedulable,
     SetQueueStopped,
-    StopApplication,
     TerminationType,
 )
 from licorne_core.messages.effects import AllocationsReleased, Effect
 from licorne_core.model.queues.queue import QueueState
 from licorne_core.scheduler import Scheduler
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    cordon,
-    kill,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-    start,
-    stop,
-)
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver
+from support.core.operators import cordon, start, stop
 from support.worlds import World
 from support.worlds.playing import Players
 

@@ -1,18 +1,19 @@
 """Effects and amounts as scenarios show them: one line for each thing that happened."""
 
-from typing import assert_never
+from collections.abc import Callable
+from typing import Any, assert_never
 
 from licorne_core.messages.effects import (
     AllocationsMade,
     AllocationsRejected,
     AllocationsReleased,
     ApplicationsAnswered,
-    ApplicationStopped,
     ApplicationsUpdated,
     ConfigurationRefused,
     ConfigurationUpdated,
     ContainerStatesChanged,
     Effect,
+    ExtensionEffect,
     Happened,
     NodeDrainBegun,
     NodesAnswered,
@@ -95,6 +96,14 @@ def told(effect: Effect) -> list[str]:
             return [_told_of_rm(effect)]
 
 
+_BY_EXTENSIONS: dict[str, Callable[[Any], str]] = {
+    "ApplicationStopped": lambda effect: (
+        f"{effect.allocations} allocations are stopping, {effect.asks} asks are dropped"
+    ),
+}
+"""Lines for effects of extensions, by the names of their classes: an extension may be missing."""
+
+
 def _told_of_node(effect: NodeSchedulableSet | NodeDrainBegun) -> str:
     if isinstance(effect, NodeSchedulableSet):
         told = "done" if effect.changed else "nothing to do"
@@ -107,7 +116,8 @@ def _told_of_node(effect: NodeSchedulableSet | NodeDrainBegun) -> str:
 
 
 def _told_of_rm(
-    effect: Registered
+    effect: ExtensionEffect
+    | Registered
     | RegistrationFailed
     | ConfigurationUpdated
     | ConfigurationRefused
@@ -115,7 +125,6 @@ def _told_of_rm(
     | OperatorRefused
     | NodeSchedulableSet
     | NodeDrainBegun
-    | ApplicationStopped
     | QueueStoppedSet
     | ApplicationHeld
     | ApplicationChanged
@@ -133,8 +142,8 @@ def _told_of_rm(
             return f"refused: {effect.reason}"
         case NodeSchedulableSet() | NodeDrainBegun():
             return _told_of_node(effect)
-        case ApplicationStopped():
-            return f"{effect.allocations} allocations are stopping, {effect.asks} asks are dropped"
+        case ExtensionEffect():
+            return _BY_EXTENSIONS[type(effect).__name__](effect)
         case QueueStoppedSet():
             return f"queue is {effect.state}" + ("" if effect.changed else " already")
         case ApplicationHeld():

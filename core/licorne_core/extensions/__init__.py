@@ -1,9 +1,14 @@
 """The features that a partition can do without, each in a folder of its own.
 
-Each folder has an `extension.py` with a class `Extension`, which takes part at the points of
-`licorne_core/points.py`, a `keys.py` with the keys that turn it on, which `config` reads, and perhaps a
-`reports.py` with the fields that it adds to reports, which `views` read, a `rules.py` with rules that may
-stop asks, which the pass asks for, and a `handlers.py` with what its commands, decisions and deadlines do.
+A folder has some of these modules:
+
+    extension.py  a class `Extension`, which takes part at the points of `licorne_core/points.py`
+    keys.py       the keys that turn it on, which `config` reads
+    rules.py      rules that may stop asks, which the pass asks for
+    handlers.py   what its commands, decisions and deadlines do
+    messages.py   its commands, and their effects
+    reports.py    the fields that it adds to reports, which `views` read
+
 This table is closed: its order is that at every point.
 """
 
@@ -15,6 +20,7 @@ from typing import Any
 NAMES = (
     "ageing",
     "quota_change",
+    "stops",
 )
 
 

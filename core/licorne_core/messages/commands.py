@@ -128,13 +128,10 @@ class DrainNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopApplication:
-    """An operator ends an application; its RM reads the reason (spec § 5.1.2)."""
+class ExtensionCommand:
+    """A command of an extension, as each of its commands extends this. It may leave a rest."""
 
     rm_id: RmId
-    partition: str
-    app_id: AppId
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,19 +352,19 @@ OfRm = (
     | SetHold
     | SetNodeSchedulable
     | DrainNode
-    | StopApplication
     | SetQueueStopped
     | HoldApplication
     | ChangeApplication
+    | ExtensionCommand
 )
 """Commands of one RM."""
 LargeCommand = (
     RegisterRm
     | UpdateConfiguration
     | SetQueueStopped
-    | StopApplication
     | HoldApplication
     | ChangeApplication
+    | ExtensionCommand
     | UpdateNodes
     | UpdateApplications
     | UpdateAllocations

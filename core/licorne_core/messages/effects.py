@@ -108,12 +108,10 @@ class NodeDrainBegun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationStopped:
-    """An application ends: numbers of allocations to stop and of dropped asks."""
+class ExtensionEffect:
+    """An effect of an extension, as each of its effects extends this."""
 
     rm_id: RmId
-    allocations: int
-    asks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,7 +366,6 @@ Effect = (
     | OperatorRefused
     | NodeSchedulableSet
     | NodeDrainBegun
-    | ApplicationStopped
     | QueueStoppedSet
     | ApplicationHeld
     | ApplicationChanged
@@ -385,6 +382,7 @@ Effect = (
     | NoticesGiven
     | ContainerStatesChanged
     | Happened
+    | ExtensionEffect
 )
 
 

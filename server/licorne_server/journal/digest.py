@@ -11,12 +11,12 @@ from hashlib import blake2b
 
 import msgspec
 
+from licorne_core.extensions.stops.messages import ApplicationStopped
 from licorne_core.messages.effects import (
     AllocationsMade,
     AllocationsRejected,
     AllocationsReleased,
     ApplicationsAnswered,
-    ApplicationStopped,
     ApplicationsUpdated,
     ApplicationUpdate,
     ConfigurationRefused,

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from licorne_core.config import SubmittedConfig, submitted
+from licorne_core.extensions.stops.messages import StopApplication
 from licorne_core.messages.budgets import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
     AnswerPredicates,
@@ -32,7 +33,6 @@ from licorne_core.messages.commands import (
     SetHold,
     SetNodeSchedulable,
     SetQueueStopped,
-    StopApplication,
     TerminationType,
     Tick,
     UpdateAllocations,

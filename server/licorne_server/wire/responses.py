@@ -25,7 +25,6 @@ from licorne_core.messages.effects import (
     AllocationsRejected,
     AllocationsReleased,
     ApplicationsAnswered,
-    ApplicationStopped,
     ApplicationsUpdated,
     ApplicationUpdate,
     ConfigurationRefused,
@@ -33,6 +32,7 @@ from licorne_core.messages.effects import (
     ContainerState,
     ContainerStatesChanged,
     Effect,
+    ExtensionEffect,
     Happened,
     NodeDrainBegun,
     NodesAnswered,
@@ -132,7 +132,7 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             | OperatorRefused()
             | NodeSchedulableSet()
             | NodeDrainBegun()
-            | ApplicationStopped()
+            | ExtensionEffect()
             | QueueStoppedSet()
             | ApplicationHeld()
             | ApplicationChanged()

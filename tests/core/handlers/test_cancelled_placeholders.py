@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from extensions.stops.building import kill
 from licorne_core.messages.commands import Command, NodeAction, PredicatePolicy, TerminationType
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.events.records import EventType
@@ -16,7 +17,6 @@ from support.core.builders import (
     ask,
     asks,
     config,
-    kill,
     node,
     nodes,
     register,

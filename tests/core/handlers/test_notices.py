@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from licorne_core.messages.commands import StopApplication
+from licorne_core.extensions.stops.messages import StopApplication
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.notices import AnswerNotices, NoticeAnswer, NoticesGiven
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId

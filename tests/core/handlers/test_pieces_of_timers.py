@@ -26,7 +26,6 @@ from support.core.builders import (
     ask,
     asks,
     config,
-    drain,
     node,
     nodes,
     register,
@@ -35,6 +34,7 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import START
+from support.core.operators import drain
 from support.core.steps import lines_of_core
 
 pytestmark = pytest.mark.pure

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from extensions.stops.building import kill
 from licorne_core.messages.backfill import Confidence
 from licorne_core.messages.commands import NodeAction, TerminationType
 from licorne_core.model.runtimes import FEWEST_SAMPLES, Runtimes
@@ -15,7 +16,6 @@ from support.core.builders import (
     ask,
     asks,
     config,
-    kill,
     node,
     nodes,
     register,

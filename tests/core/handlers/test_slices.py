@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from extensions.stops.building import kill
 from licorne_core.handlers.turn import MOST
 from licorne_core.messages.commands import Command, Hold, NodeAction, PredicatePolicy, RemoveRm, SetHold, Tick
 from licorne_core.messages.effects import Effect, Happened, NotRegistered, Registered, Unfinished
@@ -20,7 +21,6 @@ from support.core.builders import (
     ask,
     asks,
     config,
-    kill,
     node,
     nodes,
     register,

@@ -14,10 +14,7 @@ from support.core.builders import (
     apps,
     ask,
     asks,
-    change,
     config,
-    cordon,
-    drain,
     node,
     nodes,
     refusing,
@@ -27,6 +24,7 @@ from support.core.builders import (
     reload,
 )
 from support.core.driver import Driver, asked, placed, released
+from support.core.operators import change, cordon, drain
 
 DEFAULT = PartitionName("[rm1]default")
 NOTICE = 60

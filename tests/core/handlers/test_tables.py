@@ -3,16 +3,19 @@
 from typing import get_args
 
 from licorne_core import scheduler
+from licorne_core.extensions import modules
 from licorne_core.handlers import turn
 from licorne_core.messages.commands import OfRm, RegisterRm
 from licorne_core.scheduling.cycle import Measure
 from licorne_core.values.timers import Due
+from support.core.unions import kinds_of
 
 
 def test_every_command_is_carried_out() -> None:
     """All of one RM but its registration, which comes before it is known."""
-    assert set(scheduler._COMMANDS) == set(get_args(OfRm)) - {RegisterRm}
-    tables = [module.COMMANDS for module in vars(scheduler).values() if hasattr(module, "COMMANDS")]
+    assert set(scheduler._COMMANDS) == kinds_of(OfRm) - {RegisterRm}
+    kernel = [module for module in vars(scheduler).values() if hasattr(module, "COMMANDS")]
+    tables = [module.COMMANDS for module in (*kernel, *(module for _, module in modules("handlers")))]
     assert sum(map(len, tables)) == len(scheduler._COMMANDS)
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from extensions.stops.building import kill
 from licorne_core.messages.commands import BeginReplay, EndReplay, NodeAction, PredicatePolicy
 from licorne_core.messages.effects import ApplicationsUpdated, Effect, OperatorRefusal, OperatorRefused
 from licorne_core.messages.operators import (
@@ -17,17 +18,13 @@ from licorne_core.messages.operators import (
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId
 from licorne_core.values.slices import Tuning
 from support.core.builders import (
-    MARK,
     RM,
     answering,
     app,
     apps,
     ask,
     asks,
-    change,
     config,
-    hold,
-    kill,
     node,
     nodes,
     refusing,
@@ -37,6 +34,7 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import Driver, asked, heard, keys, placed, released
+from support.core.operators import MARK, change, hold
 from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")

@@ -10,23 +10,9 @@ from licorne_core.messages.effects import Effect, NodeDrainBegun, OperatorRefuse
 from licorne_core.messages.operators import Cordon, OperatorMark, OperatorMarks
 from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId
 from licorne_core.views.nodes import DrainReport
-from support.core.builders import (
-    RM,
-    app,
-    apps,
-    ask,
-    asks,
-    change,
-    config,
-    cordon,
-    drain,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import START, Driver, heard, placed, released
+from support.core.operators import change, cordon, drain
 from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")

@@ -6,22 +6,9 @@ from licorne_core.messages.commands import NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect, NodeSchedulableSet, OperatorRefusal, OperatorRefused
 from licorne_core.messages.operators import Cordon, OperatorMark, OperatorMarks
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
-from support.core.builders import (
-    answering,
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    cordon,
-    node,
-    nodes,
-    register,
-    reload,
-    start,
-    stop,
-)
+from support.core.builders import answering, app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import Driver, asked, heard, placed
+from support.core.operators import cordon, start, stop
 from support.core.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from extensions.stops.building import kill
 from licorne_core.messages.commands import NodeAction, PredicatePolicy, TerminationType
 from licorne_core.messages.effects import Effect, OperatorRefusal, OperatorRefused, QueueStoppedSet
 from licorne_core.values.ids import AppId, PartitionName
@@ -13,17 +14,15 @@ from support.core.builders import (
     ask,
     asks,
     config,
-    kill,
     node,
     nodes,
     register,
     release,
     releases,
     reload,
-    start,
-    stop,
 )
 from support.core.driver import Driver, asked, keys, placed, preempted, refused_apps, released
+from support.core.operators import start, stop
 from support.core.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")

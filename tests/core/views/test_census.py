@@ -19,10 +19,9 @@ from support.core.builders import (
     release,
     releases,
     remove_apps,
-    start,
-    stop,
 )
 from support.core.driver import Driver
+from support.core.operators import start, stop
 
 DEFAULT = PartitionName("[rm1]default")
 

@@ -10,21 +10,10 @@ from licorne_core.values.ids import PartitionName, QueuePath
 from licorne_core.views import explain
 from licorne_core.views.explain import why_waits
 from licorne_core.views.explain_checks import MOST_QUEUES
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    cordon,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.builders import reload as reload_
 from support.core.driver import START, Driver
+from support.core.operators import cordon
 from support.core.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")

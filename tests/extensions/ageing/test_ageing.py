@@ -16,9 +16,7 @@ from support.core.builders import (
     apps,
     ask,
     asks,
-    change,
     config,
-    hold,
     node,
     nodes,
     register,
@@ -27,6 +25,7 @@ from support.core.builders import (
     reload,
 )
 from support.core.driver import START, Driver, keys, released
+from support.core.operators import change, hold
 from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")

@@ -24,7 +24,6 @@ from support.core.builders import (
     ask,
     asks,
     config,
-    cordon,
     node,
     nodes,
     register,
@@ -33,6 +32,7 @@ from support.core.builders import (
     victim,
 )
 from support.core.driver import START, Driver
+from support.core.operators import cordon
 from support.recorded import compact, compare
 from support.server.http_site import Site
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 import pytest
 
 from licorne_core.config import built_in, submitted
+from licorne_core.extensions.stops.messages import StopApplication
 from licorne_core.messages import commands as c
 from licorne_core.messages.budgets import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.messages.effects import Effect
@@ -31,6 +32,7 @@ from licorne_server.journal.codec import Entries, entry, heading, together
 from licorne_server.journal.digest import LEFT_OUT, SUMMED
 from licorne_server.journal.records import Digest, Header, Unreadable
 from licorne_server.journal.table import ENTRIES, ROWS, Again
+from support.core.unions import kinds_of
 
 RM, APP, KEY, NODE = RmId("rm-1"), AppId("app-1"), AllocationKey("ask-1"), NodeId("node-1")
 PARTITION, QUEUE = PartitionName("[rm-1]default"), QueuePath("root.a")
@@ -102,7 +104,7 @@ SAMPLES: tuple[Any, ...] = (
     c.SetNodeSchedulable(rm_id=RM, partition="default", node_id=NODE, schedulable=True, mark=MARK),
     c.DrainNode(rm_id=RM, partition="default", node_id=NODE, seconds=60.5, mark=MARK),
     c.DrainNode(rm_id=RM, partition="default", node_id=NODE, seconds=None),
-    c.StopApplication(rm_id=RM, partition="default", app_id=APP, reason="over"),
+    StopApplication(rm_id=RM, partition="default", app_id=APP, reason="over"),
     c.SetQueueStopped(rm_id=RM, partition="default", queue="root.a", stopped=True, mark=MARK),
     c.UpdateNodes(
         rm_id=RM,
@@ -207,7 +209,7 @@ def test_command_is_read_as_it_was_written(sample: Any) -> None:
 
 def test_every_command_is_in_the_table() -> None:
     """The table has each command of the core, and the samples of this test have it too."""
-    commands = set(get_args(c.Command))
+    commands = kinds_of(c.Command)
     assert {row.kind for row in ENTRIES} == {*commands, Again, Digest}
     assert {type(sample) for sample in SAMPLES} == commands
 
@@ -335,5 +337,5 @@ def test_blocks_that_cannot_be_read(block: bytes) -> None:
 
 def test_effects_are_summed_or_left_out() -> None:
     """The digest covers every effect of the core, unless it is named as one that decides nothing."""
-    assert SUMMED.keys() | LEFT_OUT == set(get_args(Effect))
+    assert SUMMED.keys() | LEFT_OUT == kinds_of(Effect)
     assert not SUMMED.keys() & LEFT_OUT

@@ -1,9 +1,10 @@
 """Effects that are not sent to their RM: there is none that is merely forgotten."""
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
+from licorne_core.extensions.stops.messages import ApplicationStopped
 from licorne_core.messages import effects
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.operators import (
@@ -15,6 +16,7 @@ from licorne_core.messages.operators import (
 )
 from licorne_core.values.ids import PartitionName, QueuePath, RmId
 from licorne_server.wire.responses import AllocationEncoder, payloads
+from support.core.unions import kinds_of
 
 RM = RmId("rm")
 UNSENT = (
@@ -26,7 +28,7 @@ UNSENT = (
     effects.OperatorRefused(rm_id=RM, refusal=effects.OperatorRefusal.NOT_FOUND, reason="r"),
     effects.NodeSchedulableSet(rm_id=RM, changed=True, allocations=0),
     effects.NodeDrainBegun(rm_id=RM, terms=DrainTerms(start=0, deadline=0, allocations=0), exempt=0),
-    effects.ApplicationStopped(rm_id=RM, allocations=0, asks=0),
+    ApplicationStopped(rm_id=RM, allocations=0, asks=0),
     effects.QueueStoppedSet(rm_id=RM, changed=True, state="Stopped"),
     ApplicationHeld(rm_id=RM, changed=True, asks=0, allocations=0),
     ApplicationChanged(rm_id=RM, changed=True, queue=QueuePath("root.a"), marks=UNMARKED),
@@ -45,7 +47,7 @@ def test_what_the_caller_or_the_log_gets_is_not_sent(effect: Effect) -> None:
 
 def test_an_effect_that_nobody_encodes_is_an_error() -> None:
     """Where the type checker was not asked, a new effect fails at once and is not lost."""
-    assert {type(effect) for effect in UNSENT} < set(get_args(Effect))
+    assert {type(effect) for effect in UNSENT} < kinds_of(Effect)
     unknown: Any = object()
     with pytest.raises((AssertionError, TypeError)):
         payloads(unknown, AllocationEncoder())

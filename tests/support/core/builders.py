@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from licorne_core.config import submitted
 from licorne_core.messages.commands import (
     AnswerPredicates,
-    DrainNode,
     NewApplication,
     NodeAction,
     NodeRefusal,
@@ -16,9 +15,6 @@ from licorne_core.messages.commands import (
     RegisterRm,
     ReleaseRequest,
     RemoveApplication,
-    SetNodeSchedulable,
-    SetQueueStopped,
-    StopApplication,
     TerminationType,
     UpdateAllocations,
     UpdateApplications,
@@ -27,13 +23,11 @@ from licorne_core.messages.commands import (
 )
 from licorne_core.messages.effects import AskedCheck, Happened
 from licorne_core.messages.events.records import EventChange, EventDetail, EventRecord, EventType
-from licorne_core.messages.operators import ChangeApplication, HoldApplication, OperatorMark
 from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule, QueueNumbers
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath, RmId, UserGroup
 
 RM = "rm1"
-MARK = OperatorMark("ann", 0.0, "because")
 
 
 def register(
@@ -78,69 +72,6 @@ def node(
 def nodes(*updates: NodeUpdate, rm: str = RM) -> UpdateNodes:
     """A request with these nodes."""
     return UpdateNodes(rm_id=RmId(rm), nodes=updates)
-
-
-def cordon(
-    node_id: str, *, schedulable: bool = False, partition: str = "", rm: str = RM
-) -> SetNodeSchedulable:
-    """An operator cordons a node, or takes that back."""
-    return SetNodeSchedulable(
-        rm_id=RmId(rm), partition=partition, node_id=NodeId(node_id), schedulable=schedulable
-    )
-
-
-def drain(node_id: str, seconds: float | None = 0.0, *, partition: str = "", rm: str = RM) -> DrainNode:
-    """An operator drains a node."""
-    return DrainNode(rm_id=RmId(rm), partition=partition, node_id=NodeId(node_id), seconds=seconds)
-
-
-def kill(app_id: str, reason: str = "", *, partition: str = "", rm: str = RM) -> StopApplication:
-    """An operator ends an application."""
-    return StopApplication(rm_id=RmId(rm), partition=partition, app_id=AppId(app_id), reason=reason)
-
-
-def hold(
-    app_id: str,
-    *,
-    held: bool = True,
-    partition: str = "",
-    rm: str = RM,
-    mark: OperatorMark = MARK,
-) -> HoldApplication:
-    """An operator holds an application, or resumes it."""
-    return HoldApplication(rm_id=RmId(rm), partition=partition, app_id=AppId(app_id), held=held, mark=mark)
-
-
-def change(
-    app_id: str,
-    *,
-    priority: int | None = None,
-    reset: bool = False,
-    queue: str = "",
-    partition: str = "",
-    rm: str = RM,
-    mark: OperatorMark = MARK,
-) -> ChangeApplication:
-    """An operator gives an application another priority, or moves it."""
-    return ChangeApplication(
-        rm_id=RmId(rm),
-        partition=partition,
-        app_id=AppId(app_id),
-        priority=priority,
-        reset_priority=reset,
-        queue=queue,
-        mark=mark,
-    )
-
-
-def stop(queue: str, *, partition: str = "", rm: str = RM) -> SetQueueStopped:
-    """An operator stops a queue."""
-    return SetQueueStopped(rm_id=RmId(rm), partition=partition, queue=queue, stopped=True)
-
-
-def start(queue: str, *, partition: str = "", rm: str = RM) -> SetQueueStopped:
-    """An operator starts a queue again."""
-    return SetQueueStopped(rm_id=RmId(rm), partition=partition, queue=queue, stopped=False)
 
 
 def app(

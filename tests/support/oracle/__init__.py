@@ -14,6 +14,7 @@ from licorne_core.messages.commands import (
     Command,
     DrainNode,
     EndReplay,
+    ExtensionCommand,
     Hold,
     NewApplication,
     NodeUpdate,
@@ -28,7 +29,6 @@ from licorne_core.messages.commands import (
     SetHold,
     SetNodeSchedulable,
     SetQueueStopped,
-    StopApplication,
     Tick,
     UpdateAllocations,
     UpdateApplications,
@@ -121,7 +121,7 @@ class Oracle:
             self._mark(command)
             for name, config in partitions_of(text_of(command)).items():
                 self.partitions[f"[{command.rm_id}]{name}"] = self._empty(command.rm_id, name, config)
-        elif isinstance(command, StopApplication | SetQueueStopped):
+        elif isinstance(command, SetQueueStopped | ExtensionCommand):
             raise NotImplementedError("the plain scheduler knows no such operators")
         elif isinstance(command, SetBudgets | SetBudgetSlices):
             before = self.budgets.floating

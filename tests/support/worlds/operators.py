@@ -5,7 +5,7 @@ from random import Random
 
 from licorne_core.messages.commands import Command
 from licorne_core.messages.operators import OperatorMark
-from support.core.builders import change, hold
+from support.core.operators import change, hold
 from support.worlds.rms import RmMaker
 
 PRIORITIES = (-3, 0, 1, 7)

@@ -1,13 +1,9 @@
 """An operator ends an application: it fails, and its RM is told to stop what runs (spec § 5.1)."""
 
+from extensions.stops.building import kill
+from licorne_core.extensions.stops.messages import ApplicationStopped
 from licorne_core.messages.commands import BeginReplay, EndReplay, PredicatePolicy, TerminationType, Tick
-from licorne_core.messages.effects import (
-    ApplicationStopped,
-    ApplicationsUpdated,
-    Effect,
-    OperatorRefusal,
-    OperatorRefused,
-)
+from licorne_core.messages.effects import ApplicationsUpdated, Effect, OperatorRefusal, OperatorRefused
 from licorne_core.values.ids import AppId, PartitionName, RmId
 from licorne_core.values.slices import Tuning
 from support.core.builders import (
@@ -18,7 +14,6 @@ from support.core.builders import (
     ask,
     asks,
     config,
-    kill,
     node,
     nodes,
     register,

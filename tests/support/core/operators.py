@@ -1,0 +1,66 @@
+"""Builders for what operators do."""
+
+from licorne_core.messages.commands import DrainNode, SetNodeSchedulable, SetQueueStopped
+from licorne_core.messages.operators import ChangeApplication, HoldApplication, OperatorMark
+from licorne_core.values.ids import AppId, NodeId, RmId
+from support.core.builders import RM
+
+MARK = OperatorMark("ann", 0.0, "because")
+
+
+def cordon(
+    node_id: str, *, schedulable: bool = False, partition: str = "", rm: str = RM
+) -> SetNodeSchedulable:
+    """An operator cordons a node, or takes that back."""
+    return SetNodeSchedulable(
+        rm_id=RmId(rm), partition=partition, node_id=NodeId(node_id), schedulable=schedulable
+    )
+
+
+def drain(node_id: str, seconds: float | None = 0.0, *, partition: str = "", rm: str = RM) -> DrainNode:
+    """An operator drains a node."""
+    return DrainNode(rm_id=RmId(rm), partition=partition, node_id=NodeId(node_id), seconds=seconds)
+
+
+def hold(
+    app_id: str,
+    *,
+    held: bool = True,
+    partition: str = "",
+    rm: str = RM,
+    mark: OperatorMark = MARK,
+) -> HoldApplication:
+    """An operator holds an application, or resumes it."""
+    return HoldApplication(rm_id=RmId(rm), partition=partition, app_id=AppId(app_id), held=held, mark=mark)
+
+
+def change(
+    app_id: str,
+    *,
+    priority: int | None = None,
+    reset: bool = False,
+    queue: str = "",
+    partition: str = "",
+    rm: str = RM,
+    mark: OperatorMark = MARK,
+) -> ChangeApplication:
+    """An operator gives an application another priority, or moves it."""
+    return ChangeApplication(
+        rm_id=RmId(rm),
+        partition=partition,
+        app_id=AppId(app_id),
+        priority=priority,
+        reset_priority=reset,
+        queue=queue,
+        mark=mark,
+    )
+
+
+def stop(queue: str, *, partition: str = "", rm: str = RM) -> SetQueueStopped:
+    """An operator stops a queue."""
+    return SetQueueStopped(rm_id=RmId(rm), partition=partition, queue=queue, stopped=True)
+
+
+def start(queue: str, *, partition: str = "", rm: str = RM) -> SetQueueStopped:
+    """An operator starts a queue again."""
+    return SetQueueStopped(rm_id=RmId(rm), partition=partition, queue=queue, stopped=False)

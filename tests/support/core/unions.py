@@ -1,0 +1,21 @@
+"""Kinds of commands and effects, those of extensions among them."""
+
+from typing import Any, get_args
+
+from licorne_core.extensions import modules
+from licorne_core.messages.commands import ExtensionCommand
+from licorne_core.messages.effects import ExtensionEffect
+
+
+def kinds_of(union: Any) -> set[type]:
+    """The classes of a union. One that extensions extend stands for those."""
+    found: set[type] = set(get_args(union))
+    for base in {ExtensionCommand, ExtensionEffect} & found:
+        found.discard(base)
+        for _, module in modules("messages"):
+            found |= {kind for kind in vars(module).values() if _is_below(kind, base)}
+    return found
+
+
+def _is_below(kind: Any, base: type) -> bool:
+    return isinstance(kind, type) and issubclass(kind, base) and kind is not base
