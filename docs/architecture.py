@@ -28,8 +28,8 @@ SERVER = (
     ("wire", "process"),
 )
 CORE = (
-    ("whatif",),
     ("scheduler",),
+    ("whatif",),
     ("handlers",),
     ("views",),
     ("partitions",),

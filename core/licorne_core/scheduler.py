@@ -5,7 +5,7 @@ same effects. Nothing in here reads a clock or does I/O: time is an argument, an
 the time at which the core wants to be called again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from licorne_core.config import SubmittedConfig
@@ -36,6 +36,7 @@ from licorne_core.messages.commands import (
     Command,
     ExtensionCommand,
     Hold,
+    NewApplication,
     NotePredicatesSent,
     OfNoRm,
     OfRm,
@@ -60,16 +61,19 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.messages.notices import AnswerNotices
 from licorne_core.messages.operators import ChangeApplication, HoldApplication, MarksEnded
+from licorne_core.messages.plans import ConfigurationPlan, ConfigurationPlanRefused, Spent, SubmissionPlan
 from licorne_core.model.rm_context import RmContext
 from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.values.asks import Ask
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.values.rm_caps import RmCaps
 from licorne_core.values.slices import Tuning
 from licorne_core.views import Views
 from licorne_core.views.audit.rules import check_budgets, check_holdings
+from licorne_core.whatif import plan_configuration, plan_submission
 
 _REQUEST_NAMES = {
     UpdateNodes: "NodeRequest",
@@ -204,6 +208,21 @@ class Scheduler:
         if registry.disposal.gone or registry.counting is not None or budgets.freed or budgets.waking:
             return AT_ONCE
         return self._registry.agenda.next_deadline()
+
+    def plan_configuration(
+        self, command: UpdateConfiguration, now: float, spent: Spent = lambda: 0.0
+    ) -> ConfigurationPlan | ConfigurationPlanRefused:
+        """Plan a registered RM's update at `now`; the scheduler is used up, so that it has to be a copy.
+
+        A plan ends incomplete when its budget is spent.
+        """
+        return plan_configuration(self, command, now, spent)
+
+    def plan_submission(
+        self, rm_id: RmId, new: NewApplication, asks: Sequence[Ask], now: float, spent: Spent = lambda: 0.0
+    ) -> SubmissionPlan:
+        """Plan a submission of a registered RM in the same way; the keys of its asks must differ."""
+        return plan_submission(self, rm_id, new, asks, now, spent)
 
     def check_agenda(self) -> None:
         """Compare the agenda with all partitions; raises InvariantBroken."""

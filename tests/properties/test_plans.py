@@ -20,16 +20,12 @@ from licorne_core.messages.effects import (
     ConfigurationRefused,
     Effect,
 )
+from licorne_core.messages.plans import ConfigurationPlan, ConfigurationPlanRefused
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_core.views.queues import QueueUsage
-from licorne_core.whatif import (
-    ConfigurationPlan,
-    ConfigurationPlanRefused,
-    plan_configuration,
-    plan_submission,
-)
-from licorne_core.whatif.plans import MOST
+from licorne_core.whatif import plan_configuration, plan_submission
+from licorne_core.whatif.queues import MOST
 from support.core.builders import apps, asks
 from support.core.contents import digest_of
 from support.core.driver import Driver, refused

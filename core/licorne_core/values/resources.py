@@ -229,3 +229,13 @@ def _factor(name: str, suffix: str) -> int | None:
 
 def _error(what: str, name: str, text: str) -> ConfigError:
     return ConfigError([Problem(message=f"{what} '{text}' for {name}")])
+
+
+NO_AMOUNTS: Final = "none"
+
+
+def print_amounts(size: Resources | None) -> str:
+    """``memory=4Gi,vcore=2``; ``none`` for none."""
+    if not size:
+        return NO_AMOUNTS
+    return ",".join(f"{name}={print_quantity(name, size[name])}" for name in sorted(size))

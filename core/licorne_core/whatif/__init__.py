@@ -12,13 +12,6 @@ shows victims too. Each entry has its time in seconds from now.
 """
 
 from licorne_core.whatif.configuration import plan_configuration
-from licorne_core.whatif.plans import ConfigurationPlan, ConfigurationPlanRefused, SubmissionPlan
 from licorne_core.whatif.submission import plan_submission
 
-__all__ = [
-    "ConfigurationPlan",
-    "ConfigurationPlanRefused",
-    "SubmissionPlan",
-    "plan_configuration",
-    "plan_submission",
-]
+__all__ = ["plan_configuration", "plan_submission"]

@@ -10,24 +10,25 @@ from licorne_core.config.report import Report
 from licorne_core.config.schema import Configuration, PartitionConfig, QueueConfig, QueueSettings
 from licorne_core.messages.commands import UpdateConfiguration
 from licorne_core.messages.effects import ConfigurationRefused, ConfigurationUpdated
-from licorne_core.model.apps.requests import Request, RequestState
-from licorne_core.partitions.partition import Partition
-from licorne_core.scheduler import Scheduler
-from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId, partition_key, partition_name
-from licorne_core.whatif import queues
-from licorne_core.whatif.plans import (
-    Capped,
+from licorne_core.messages.plans import (
+    DRAINING,
     ConfigurationPlan,
     ConfigurationPlanRefused,
     DefaultedValue,
     PlanCounts,
     PlannedAsk,
     PlannedVictim,
+    Spent,
 )
+from licorne_core.model.apps.requests import Request, RequestState
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId, partition_key, partition_name
+from licorne_core.values.resources import NO_AMOUNTS
+from licorne_core.whatif import queues
 from licorne_core.whatif.queues import (
-    DRAINING,
     NEW,
     OVER_MAX,
+    Capped,
     Excess,
     Place,
     Snapshots,
@@ -38,8 +39,8 @@ from licorne_core.whatif.queues import (
 )
 from licorne_core.whatif.rehearsal import (
     MOST_AHEAD,
+    Core,
     Rehearsal,
-    Spent,
     Stopped,
     has_nothing_to_wait_for,
     seconds_ahead,
@@ -67,7 +68,7 @@ PROPERTY_DEFAULTS: Mapping[str, str] = {
 """Default of each property that the scheduler reads."""
 
 _QUEUE_DEFAULTS: Mapping[str, str] = {
-    "resources.guaranteed": queues.NONE,
+    "resources.guaranteed": NO_AMOUNTS,
     "resources.max": queues.UNLIMITED,
     "maxapplications": queues.UNLIMITED,
     "submitacl": "nobody but who may submit above",
@@ -203,7 +204,7 @@ class _Before:
 
 
 def plan_configuration(
-    scheduler: Scheduler, command: UpdateConfiguration, now: float, spent: Spent = lambda: 0.0
+    scheduler: Core, command: UpdateConfiguration, now: float, spent: Spent = lambda: 0.0
 ) -> ConfigurationPlan | ConfigurationPlanRefused:
     """Plan a registered RM's update at `now`, in unix seconds.
 

@@ -3,8 +3,9 @@
 Settings are compared as a configuration spells them.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from licorne_core.config.schema import (
     LimitConfig,
@@ -13,23 +14,57 @@ from licorne_core.config.schema import (
     PlacementRuleConfig,
     TemplateConfig,
 )
+from licorne_core.messages.plans import (
+    ADDED,
+    CHANGED,
+    DRAINING,
+    REMOVED,
+    ExceededLimit,
+    PlannedQueue,
+    PlannedValue,
+)
 from licorne_core.model.queues.queue import Queue, QueueState
 from licorne_core.model.quotas import Quota, Tracker
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.ids import PartitionName, QueuePath
-from licorne_core.values.resources import EMPTY, Resources, print_quantity
-from licorne_core.whatif.plans import Capped, ExceededLimit, PlannedQueue, PlannedValue
+from licorne_core.values.resources import EMPTY, print_amounts
 
-NONE = "none"
+MOST = 1_000
+"""Most entries of each list."""
+
+T = TypeVar("T")
+
+
+class Capped(Generic[T]):
+    """First entries of a list, with its full length and the number of entries by kind."""
+
+    __slots__ = ("count", "items", "kinds")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.items: list[T] = []
+        self.count = 0
+        self.kinds: Counter[str] = Counter()
+
+    @property
+    def is_full(self) -> bool:
+        """True if further entries are only counted."""
+        return self.count >= MOST
+
+    def add(self, item: T, *kinds: str) -> None:
+        """Add an entry of these kinds. Beyond `MOST` entries it is only counted."""
+        if not self.is_full:
+            self.items.append(item)
+        self.count += 1
+        self.kinds.update(kinds)
+
+    def count_one(self) -> None:
+        """Count an entry without adding it; for a full list."""
+        self.count += 1
+
+
 UNLIMITED = "unlimited"
 NO_RULES = "none, which means provided"
-
-
-def amounts(size: Resources | None) -> str:
-    """``memory=4Gi,vcore=2``; ``none`` for none."""
-    if not size:
-        return NONE
-    return ",".join(f"{name}={print_quantity(name, size[name])}" for name in sorted(size))
 
 
 def number(count: int) -> str:
@@ -45,10 +80,10 @@ def switch(on: bool) -> str:
 def template(config: TemplateConfig | None) -> str:
     """A child template on one line; ``none`` for none."""
     if config is None or config == TemplateConfig():
-        return NONE
+        return "none"
     parts = [
-        f"max {amounts(config.max)}" if config.max else "",
-        f"guaranteed {amounts(config.guaranteed)}" if config.guaranteed else "",
+        f"max {print_amounts(config.max)}" if config.max else "",
+        f"guaranteed {print_amounts(config.guaranteed)}" if config.guaranteed else "",
         f"maxapplications {config.max_applications}" if config.max_applications else "",
         *(f"{key}={value}" for key, value in sorted(config.properties.items())),
     ]
@@ -167,11 +202,6 @@ def _reported(partition: Partition, tracker: Tracker, *, already: bool) -> Excee
     )
 
 
-ADDED = "added"
-CHANGED = "changed"
-DRAINING = "draining"
-REMOVED = "removed"
-
 OVER_MAX = "over its maximum"
 """Kind of queues with a higher excess over their maximum than before."""
 
@@ -281,7 +311,7 @@ def _values(partition: Partition, queue: Queue) -> dict[str, str]:
         "childtemplate": template(queue.template),
     }
     if queue.parent is not None:
-        values |= {"guaranteed": amounts(queue.guaranteed), "max": amounts(queue.max)}
+        values |= {"guaranteed": print_amounts(queue.guaranteed), "max": print_amounts(queue.max)}
     else:
         values |= _partition_values(partition)
     values |= {f"property {key}": value for key, value in queue.properties.items()}
@@ -304,7 +334,7 @@ def _limit_values(limit: LimitConfig) -> Iterator[tuple[str, str]]:
     for kind, names in (("user", limit.users), ("group", limit.groups)):
         for name in names:
             if limit.max_resources:
-                yield f"limit of {kind} {name}: maxresources", amounts(limit.max_resources)
+                yield f"limit of {kind} {name}: maxresources", print_amounts(limit.max_resources)
             if limit.max_applications:
                 yield (
                     f"limit of {kind} {name}: maxapplications",

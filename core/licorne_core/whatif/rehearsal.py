@@ -3,8 +3,8 @@
 The horizon is the time at which the delays of preemption are over.
 """
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, Protocol
 
 from licorne_core.messages.commands import (
     AnswerPredicates,
@@ -29,20 +29,18 @@ from licorne_core.messages.effects import (
     PreemptionsAsked,
     Unfinished,
 )
+from licorne_core.messages.plans import Spent
 from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import PartitionName, RmId
+from licorne_core.views import Views
 
 DECISIONS = 256
 """Decisions between two checks of the budget."""
 
 FOR_TURNS = 0.7
 """Share of the budget at which decisions end. The remainder is for the checks of asks at the end."""
-
-Spent = Callable[[], float]
-"""Returns the spent share of the budget, from 0.0 to 1.0, as measured by the caller."""
 
 _ASKED = frozenset(
     {
@@ -70,6 +68,25 @@ class Stopped(NamedTuple):
     seconds: float
 
 
+class Core(Protocol):
+    """The copied scheduler."""
+
+    views: Views
+
+    @property
+    def partitions(self) -> Mapping[PartitionName, Partition]:
+        """See `Scheduler`."""
+        ...
+
+    def handle(self, command: Command, now: float) -> list[Effect]:
+        """See `Scheduler`."""
+        ...
+
+    def next_deadline(self) -> float | None:
+        """See `Scheduler`."""
+        ...
+
+
 class Rehearsal:
     """A scheduler that decides for one RM alone, under a clock of its own.
 
@@ -86,7 +103,7 @@ class Rehearsal:
     is_cut_short: bool
     """True if the budget was spent before the end."""
 
-    def __init__(self, scheduler: Scheduler, rm_id: RmId, now: float, spent: Spent) -> None:
+    def __init__(self, scheduler: Core, rm_id: RmId, now: float, spent: Spent) -> None:
         """Rehearse on a scheduler that is used up; `spent` is called before each turn."""
         self.scheduler = scheduler
         self.rm_id = rm_id

@@ -5,16 +5,15 @@ from dataclasses import replace
 
 from licorne_core.messages.commands import NewApplication, UpdateAllocations, UpdateApplications
 from licorne_core.messages.effects import AllocationsRejected, ApplicationsAnswered
+from licorne_core.messages.plans import PlannedAsk, PlannedVictim, Spent, SubmissionPlan
 from licorne_core.model.apps.application import Application
 from licorne_core.model.placement import checked_user, is_forced
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import Rejected
 from licorne_core.values.ids import AllocationKey, PartitionName, RmId, normalize_partition, partition_key
 from licorne_core.whatif.configuration import victim_of
-from licorne_core.whatif.plans import PlannedAsk, PlannedVictim, SubmissionPlan
-from licorne_core.whatif.rehearsal import MOST_AHEAD, Placed, Rehearsal, Spent, seconds_ahead
+from licorne_core.whatif.rehearsal import MOST_AHEAD, Core, Placed, Rehearsal, seconds_ahead
 from licorne_core.whatif.stops import ObstacleFinder, Waiting
 
 REJECTED = "REJECTED"
@@ -25,7 +24,7 @@ GONE = "GONE"
 
 
 def plan_submission(
-    scheduler: Scheduler,
+    scheduler: Core,
     rm_id: RmId,
     new: NewApplication,
     asks: Sequence[Ask],

@@ -10,11 +10,12 @@ from licorne_core.config.properties import settings_of
 from licorne_core.config.schema import QueueSettings
 from licorne_core.messages.budgets import Budget, BudgetPattern, SetBudgets
 from licorne_core.messages.commands import Hold, PredicatePolicy, SetHold, UpdateConfiguration
+from licorne_core.messages.plans import ConfigurationPlan
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId
-from licorne_core.whatif import ConfigurationPlan, plan_configuration
+from licorne_core.whatif import plan_configuration
 from licorne_core.whatif.configuration import PROPERTY_DEFAULTS
-from licorne_core.whatif.plans import MOST
+from licorne_core.whatif.queues import MOST
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import Driver
 

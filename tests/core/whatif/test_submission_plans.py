@@ -5,9 +5,10 @@ from copy import deepcopy
 import pytest
 
 from licorne_core.messages.commands import NewApplication, PredicatePolicy
+from licorne_core.messages.plans import SubmissionPlan
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId
-from licorne_core.whatif import SubmissionPlan, plan_submission
+from licorne_core.whatif import plan_submission
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
 

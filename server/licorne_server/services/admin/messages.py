@@ -16,10 +16,12 @@ from licorne_core.config.schema import (
     PlacementRuleConfig,
     QueueConfig,
 )
-from licorne_core.values.errors import Problem
-from licorne_core.values.resources import Resources
-from licorne_core.whatif import ConfigurationPlan, ConfigurationPlanRefused, SubmissionPlan
-from licorne_core.whatif.plans import (
+from licorne_core.messages.plans import (
+    ADDED,
+    CHANGED,
+    REMOVED,
+    ConfigurationPlan,
+    ConfigurationPlanRefused,
     DefaultedValue,
     ExceededLimit,
     PlanCounts,
@@ -27,8 +29,10 @@ from licorne_core.whatif.plans import (
     PlannedQueue,
     PlannedValue,
     PlannedVictim,
+    SubmissionPlan,
 )
-from licorne_core.whatif.queues import ADDED, CHANGED, REMOVED, amounts
+from licorne_core.values.errors import Problem
+from licorne_core.values.resources import Resources, print_amounts
 from licorne_server.extensions import names
 from licorne_server.services.reports import filled
 
@@ -240,7 +244,7 @@ def _filter(rule: FilterConfig) -> str:
 
 
 def _amounts(resources: Resources | None) -> str:
-    return "" if resources is None else amounts(resources)
+    return "" if resources is None else print_amounts(resources)
 
 
 def _count(number: int, before: str = "") -> str:

@@ -11,16 +11,11 @@ from licorne.v1 import admin_pb2 as pb
 from licorne_core.config import SubmittedConfig, submitted
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import NewApplication, UpdateConfiguration
+from licorne_core.messages.plans import ConfigurationPlan, ConfigurationPlanRefused
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import ConfigError, Problem, shown
 from licorne_core.values.ids import RmId
-from licorne_core.whatif import (
-    ConfigurationPlan,
-    ConfigurationPlanRefused,
-    plan_configuration,
-    plan_submission,
-)
 from licorne_server.configurations.reloading import Changes
 from licorne_server.configurations.thread import ConfigThread, Origin
 from licorne_server.engine.copied_process import Spent
@@ -222,7 +217,7 @@ def _plan_configuration(
     spent: Spent,
 ) -> bytes:
     """The plan, or the refusal of the configuration; runs in a copy."""
-    plan = plan_configuration(scheduler, command, now, spent)
+    plan = scheduler.plan_configuration(command, now, spent)
     if isinstance(plan, ConfigurationPlanRefused):
         return _REFUSED + refused_plan(plan).SerializeToString()
     return _PLANNED + configuration_plan(plan, base()).SerializeToString()
@@ -237,5 +232,5 @@ def _plan_submission(
     spent: Spent,
 ) -> bytes:
     """The plan; runs in a copy."""
-    plan = plan_submission(scheduler, rm_id, new, asks, now, spent)
+    plan = scheduler.plan_submission(rm_id, new, asks, now, spent)
     return submission_plan(plan, new.app_id).SerializeToString()

@@ -1,50 +1,21 @@
 """Plans as immutable reports. Seconds count from the time of the plan; 0.0 is at once.
 
-Resources are in bytes, milli-cores or counts. A list has at most `MOST` entries; counts include the
-entries left out.
+Resources are in bytes, milli-cores or counts. Lists are bounded; counts include the entries left
+out.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
 from licorne_core.values.errors import Problem
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
 from licorne_core.values.resources import Resources
 
-MOST = 1_000
-"""Most entries of each list."""
+Spent = Callable[[], float]
+"""Returns the spent share of a plan's budget, from 0.0 to 1.0, as measured by the caller."""
 
-T = TypeVar("T")
-
-
-class Capped(Generic[T]):
-    """First entries of a list, with its full length and the number of entries by kind."""
-
-    __slots__ = ("count", "items", "kinds")
-
-    def __init__(self) -> None:
-        """Start empty."""
-        self.items: list[T] = []
-        self.count = 0
-        self.kinds: Counter[str] = Counter()
-
-    @property
-    def is_full(self) -> bool:
-        """True if further entries are only counted."""
-        return self.count >= MOST
-
-    def add(self, item: T, *kinds: str) -> None:
-        """Add an entry of these kinds. Beyond `MOST` entries it is only counted."""
-        if not self.is_full:
-            self.items.append(item)
-        self.count += 1
-        self.kinds.update(kinds)
-
-    def count_one(self) -> None:
-        """Count an entry without adding it; for a full list."""
-        self.count += 1
+ADDED, CHANGED, REMOVED, DRAINING = "added", "changed", "removed", "draining"
+"""Changes of a queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
