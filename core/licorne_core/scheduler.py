@@ -62,6 +62,7 @@ from licorne_core.messages.effects import (
 from licorne_core.messages.notices import AnswerNotices
 from licorne_core.messages.operators import ChangeApplication, HoldApplication, MarksEnded
 from licorne_core.messages.plans import ConfigurationPlan, ConfigurationPlanRefused, Spent, SubmissionPlan
+from licorne_core.messages.reports import Turn
 from licorne_core.model.rm_context import RmContext
 from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.partitions.jobs import Slice
@@ -148,8 +149,8 @@ class Scheduler:
         )
         """All that decides beside the commands."""
         self._registry = Registry(self.options, kinds())
-        self.last_turn: Partition | None = None
-        """The partition that the last tick gave a turn; None if it gave none."""
+        self.last_turn: Turn | None = None
+        """The turn that the last tick gave; None if it gave none."""
         self.views = Views(self._registry, self.options.rm_caps)
 
     @property
@@ -326,7 +327,7 @@ class Scheduler:
         """Decide for the partition whose last turn is longest ago, if any waits for one."""
         agenda = self._registry.agenda
         partition = agenda.take_turn()
-        self.last_turn = partition
+        self.last_turn = None if partition is None else partition.turn
         if partition is None:
             return
         worked.append(partition)

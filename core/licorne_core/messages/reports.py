@@ -6,12 +6,22 @@ seconds (0.0 for none), resources in bytes, milli-cores or counts.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from licorne_core.config.schema import PlacementRuleConfig
 from licorne_core.messages.events.allocations import Owner
 from licorne_core.messages.reasons import Check
-from licorne_core.values.ids import AppId, PartitionName, QueuePath
+from licorne_core.values.counters import Counters
+from licorne_core.values.ids import AppId, PartitionName, QueuePath, RmId
 from licorne_core.values.resources import Resources
+
+
+class Turn(NamedTuple):
+    """The partition that a turn was given to. Its counters are live: read them, do not keep them."""
+
+    partition: PartitionName
+    rm_id: RmId
+    counters: Counters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

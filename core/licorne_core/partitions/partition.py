@@ -14,6 +14,7 @@ from licorne_core.ledger.moves import Cluster, Moves
 from licorne_core.ledger.pending import PendingAsks, Placeholders
 from licorne_core.messages.commands import Options
 from licorne_core.messages.operators import ApplicationMarks
+from licorne_core.messages.reports import Turn
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import TERMINATED_TIME
 from licorne_core.model.budgets import PartitionBudgets
@@ -47,7 +48,7 @@ from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.waiting import Watch
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.counters import Counters
-from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId, rm_of
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, rm_of
 from licorne_core.values.rm_caps import APPLICATION_BYTES
 from licorne_core.values.timers import Due, Timer, Timers
 
@@ -77,8 +78,7 @@ class Partition:
         self.name, self.config = name, config
         self.state_time = now
         """Time at which it was made, in unix seconds."""
-        self.rm_id: RmId = rm_of(name)
-        self.rm = rm
+        self.rm_id, self.rm = rm_of(name), rm
         """Common parts of the partitions of its RM."""
         self.holds, self.journal = rm.holds, rm.journal
         self.inspection: Any = None
@@ -99,6 +99,8 @@ class Partition:
         self.timeout_size, self.ask_backoff = options.tuning.timeout_size, options.ask_backoff
         self.inspection_time = options.tuning.inspection_time
         self.counters, self.meter, self.foreign = Counters(), Meter(now), {}
+        self.turn = Turn(name, self.rm_id, self.counters)
+        """What readers are told of a turn of the partition: made once."""
         mode = config.root.settings.backfill
         self.runtimes = None if mode is Backfill.OFF else Runtimes()
         self.index, self.wakeups = NodeIndex(self.nodes, options.tuning), Wakeups(self.nodes, name)

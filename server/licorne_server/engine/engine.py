@@ -17,7 +17,7 @@ import structlog
 
 from licorne_core.messages.commands import Command, Hold, OfNoRm, RemoveRm, SetHold, Tick
 from licorne_core.messages.effects import Effect, Registered, TickFailed, Unfinished
-from licorne_core.partitions.partition import Partition
+from licorne_core.messages.reports import Turn
 from licorne_core.values.ids import RmId
 from licorne_server.engine.inbox import BudgetChooser, Entry, Inbox, WorkBudget
 from licorne_server.process.clock import Clock
@@ -40,7 +40,7 @@ class Core(Protocol):
     """The scheduler, or what stands before it."""
 
     @property
-    def last_turn(self) -> Partition | None:
+    def last_turn(self) -> Turn | None:
         """See `Scheduler`."""
         ...
 
@@ -88,9 +88,9 @@ class Engine:
 
     on_idle: Callable[[int], None] | None
     """Called when there is nothing to do, with the number of commands and turns so far."""
-    on_turn: Callable[[Partition, float, Sequence[Effect]], None] | None
-    """Called after a turn with the partition that had it, the seconds that it took, and what came
-    of it, which was routed."""
+    on_turn: Callable[[Turn, float, Sequence[Effect]], None] | None
+    """Called after a turn with what it was, the seconds that it took, and what came of it, which was
+    routed."""
     on_failure: Callable[[str], None] | None
     """Called with the reason if the engine's own task ends without `stop`: nothing is handled."""
     may_decide: Callable[[], bool] | None
@@ -351,11 +351,11 @@ class Engine:
         self.turns += 1
         spent = perf_counter() - begin
         self.turn_seconds += spent
-        partition = self._scheduler.last_turn
-        if partition is not None:
-            self.worked[partition.rm_id] = self.worked.get(partition.rm_id, 0.0) + spent
+        turn = self._scheduler.last_turn
+        if turn is not None:
+            self.worked[turn.rm_id] = self.worked.get(turn.rm_id, 0.0) + spent
             if self.on_turn is not None:
-                self.on_turn(partition, spent, effects)
+                self.on_turn(turn, spent, effects)
         if self.witness is not None and self.witness.looks:
             self.witness.saw(tick, effects, spent)
         if spent > SLOW_SECONDS:

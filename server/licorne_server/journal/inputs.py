@@ -5,7 +5,7 @@ from threading import Lock
 
 from licorne_core.messages.commands import Command, OfNoRm
 from licorne_core.messages.effects import Effect, TickFailed, Unfinished
-from licorne_core.partitions.partition import Partition
+from licorne_core.messages.reports import Turn
 from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import Core
 from licorne_server.journal.codec import entry
@@ -101,7 +101,7 @@ class JournaledCore:
         return self._core.waiting
 
     @property
-    def last_turn(self) -> Partition | None:
+    def last_turn(self) -> Turn | None:
         """See `Scheduler`."""
         return self._core.last_turn
 

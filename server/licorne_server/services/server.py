@@ -10,7 +10,7 @@ import structlog
 from licorne_core.config import built_in
 from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.messages.effects import Effect
-from licorne_core.partitions.partition import Partition
+from licorne_core.messages.reports import Turn
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Configurations
@@ -349,12 +349,12 @@ class Server:
         self._probes.failed(reason)
         self.failed.set()
 
-    def _turned(self, partition: Partition, seconds: float, effects: Sequence[Effect]) -> None:
-        """The engine gave the partition a turn."""
+    def _turned(self, turn: Turn, seconds: float, effects: Sequence[Effect]) -> None:
+        """The engine gave a turn."""
         if self.tracing is not None:
-            self.tracing.turned(partition.name, seconds, effects)
-        if (rm := self.rms.find(partition.rm_id)) is not None:
-            rm.measures.turned(partition.name, partition.counters, seconds)
+            self.tracing.turned(turn.partition, seconds, effects)
+        if (rm := self.rms.find(turn.rm_id)) is not None:
+            rm.measures.turned(turn.partition, turn.counters, seconds)
 
     def _figures(self) -> Figures:
         engine = self.engine

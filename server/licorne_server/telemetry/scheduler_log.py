@@ -45,7 +45,7 @@ from licorne_core.messages.effects import (
     Release,
     Unfinished,
 )
-from licorne_core.partitions.partition import Partition
+from licorne_core.messages.reports import Turn
 from licorne_core.values.counters import Counters
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId, rm_of
@@ -201,10 +201,8 @@ class SchedulerLog:
     seen: dict[RmId, "_Seen"]
     """The state last logged of registered RMs, while logging is on."""
 
-    def __init__(
-        self, views: Views, last_turn: Callable[[], Partition | None], now: Callable[[], float]
-    ) -> None:
-        """`last_turn` gives the partition of the last tick's turn; `now` gives unix seconds."""
+    def __init__(self, views: Views, last_turn: Callable[[], Turn | None], now: Callable[[], float]) -> None:
+        """`last_turn` gives the last tick's turn; `now` gives unix seconds."""
         self._views = views
         self._last_turn = last_turn
         self._now = now
@@ -287,12 +285,12 @@ class SchedulerLog:
 
     def _log_tick(self, effects: Sequence[Effect], seconds: float) -> None:
         """Log the turn, and the effects of deadlines for other RMs."""
-        partition = self._last_turn()
+        turn = self._last_turn()
         by_rm: dict[RmId, list[Effect]] = {}
         for effect in effects:
             by_rm.setdefault(effect.rm_id, []).append(effect)
-        if partition is not None and (_is_enabled(TURNS) or _is_enabled(PREDICATES)):
-            self._log_turn(partition.name, by_rm.pop(partition.rm_id, []), seconds)
+        if turn is not None and (_is_enabled(TURNS) or _is_enabled(PREDICATES)):
+            self._log_turn(turn.partition, by_rm.pop(turn.rm_id, []), seconds)
         if _is_enabled(TURNS):
             for rm_id, those in by_rm.items():
                 if counts := _summary(those):
