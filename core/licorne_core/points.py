@@ -48,7 +48,8 @@ class Extension:
         """Where it tells what has to be tried, or ranked, anew."""
         self.timers: Timers[Timer] = context.timers
         """Of the partition: `Timer(Due.EXTENSION, name=...)` is the one of this extension, and
-        `Due.EXTENSION_WORK` for work of which there may be very much."""
+        `Due.EXTENSION_WORK` for work of which there may be very much. They call `pass_time` and `work`, or
+        what `DEADLINES` of its `handlers.py` has by that name."""
 
     # Configuration
 
@@ -93,6 +94,9 @@ class Extension:
         """The last time (unix seconds) that it waits for: 0.0 for no certain one, None without any."""
         return None
 
+    def idle(self, now: float) -> None:
+        """A turn has ended that left asks, and nothing is tried before something changes."""
+
     # Order: one extension at the most sets `app.bonus`, by `scheduling.order.raise_by`
     # Victims: one under notice is asked about by what was given to `handlers.victims.stop_victims`
 
@@ -111,7 +115,7 @@ class Extension:
 POINTS: Final = {
     "configuration": ("configure", "settled", "reloaded", "follow"),
     "life": ("entered", "left", "gone", "grown"),
-    "time": ("pass_time", "work", "awaited"),
+    "time": ("pass_time", "work", "awaited", "idle"),
     "audit": ("recount",),
 }
 """The methods of `Extension` by their points, beside the tables of an extension's other modules."""
@@ -145,6 +149,7 @@ class Points:
         self.grown = self._at("grown")
         self.pass_time = self._at("pass_time")
         self.awaited = self._at("awaited")
+        self.idle = self._at("idle")
         self.recount = self._at("recount")
 
     def named(self, name: str) -> Extension:

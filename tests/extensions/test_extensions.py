@@ -17,6 +17,7 @@ from support.docs.pages import ROOT
 
 WORDS = {
     "ageing": r"ageing|AgeClock|\bAges\b",
+    "autoscaler": r"[aA]utoscaler|OutstandingShape|outstanding_(scan|shapes)|Inspection|INSPECT",
     "quota_change": r"quota_change|Quota(Change|Clock|Terms)|[qQ]uota.?[pP]reemption|Enforcement",
     "stops": r"extensions\.stops|StopApplication|ApplicationStop|STOPPED_BY_OPERATOR",
 }

@@ -52,14 +52,14 @@ FAIR_SHARE = (
     ),
     Defect(
         "nobody-wakes-at-the-reset",
-        "turn:pass_time",
+        "clock:pass_time",
         drop("mark"),
         "asks that wait for hours go on waiting in the next window",
         SHARES,
     ),
     Defect(
         "order-stands-still",
-        "turn:_follow_time",
+        "clock:follow_time",
         drop("ranks"),
         "the order does not follow the time",
         SHARES,

@@ -51,24 +51,6 @@ PREDICATES = (
         slow=True,
     ),
     Defect(
-        "silence-wants-nodes",
-        "_groups",
-        without("is_silent_about"),
-        "an autoscaler adds nodes because the RM did not answer",
-        (
-            "scheduling/test_outstanding",
-            "scenarios/test_scenarios::test_scenario",
-        ),
-    ),
-    Defect(
-        "reported-without-an-end",
-        "Inspection._report",
-        swap("1", "0"),
-        "all asks of a size are reported in one turn, however many there are",
-        ("scheduling/test_outstanding",),
-        nth=2,
-    ),
-    Defect(
         "time-never-begins",
         "SessionExchange._send",
         drop("_note_sent"),

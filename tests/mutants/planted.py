@@ -1,6 +1,7 @@
 """All defects that are planted, in the order in which they are tried."""
 
 from extensions.ageing.mutants import AGEING
+from extensions.autoscaler.mutants import AUTOSCALER
 from extensions.quota_change.mutants import QUOTA_CHANGE
 from mutants.of_backfill import BACKFILL
 from mutants.of_budgets import BUDGETS
@@ -44,6 +45,7 @@ ALL = (
     *OPERATORS,
     *SIMULATION,
     *AGEING,
+    *AUTOSCALER,
     *QUOTA_CHANGE,
     *BACKFILL,
 )

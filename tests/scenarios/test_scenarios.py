@@ -17,6 +17,9 @@ SECTIONS = {*range(1, 14)}
 
 SILENCE = "(nothing)"
 
+SAID_BY = {"autoscaler": "no node takes "}
+"""Beginnings of lines that only an extension says, of those that can be left out of any file."""
+
 
 def said(stage: Stage, command: str, text: str) -> str:
     """Output of one command; ``as RM`` in front of a verb selects the RM."""
@@ -42,8 +45,15 @@ def test_scenario(path: Path, *, rewrite: bool) -> None:
     ]
     if rewrite:
         path.write_text("\n\n".join(played) + "\n", encoding="utf-8")
-    expected = [block.render(block.expected) for block in blocks]
+    expected = [block.render(_without_absent(block.expected)) for block in blocks]
     assert "\n\n".join(played) == "\n\n".join(expected)
+
+
+def _without_absent(expected: str) -> str:
+    """What is expected, but for lines of extensions that are not there."""
+    absent = tuple(line for name, line in SAID_BY.items() if name not in NAMES)
+    kept = [line for line in expected.splitlines() if not (absent and line.startswith(absent))]
+    return "\n".join(kept) if kept or not expected else SILENCE
 
 
 def test_every_section_has_a_scenario() -> None:

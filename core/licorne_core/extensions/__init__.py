@@ -19,6 +19,7 @@ from typing import Any
 
 NAMES = (
     "ageing",
+    "autoscaler",
     "quota_change",
     "stops",
 )

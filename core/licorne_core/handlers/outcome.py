@@ -23,7 +23,7 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import RmId
-from licorne_core.values.timers import Due, Timer
+from licorne_core.values.timers import Timer
 
 KEEPING_ON_TIMEOUT = "releasing allocated placeholders on placeholder timeout"
 PENDING_ON_TIMEOUT = "releasing pending placeholders on placeholder timeout"
@@ -135,7 +135,7 @@ class TimerJob(Job):
 class Firing:
     """Deadlines of one partition that are due, as far as a slice goes."""
 
-    __slots__ = ("now", "outcome", "part", "partition", "said")
+    __slots__ = ("again", "now", "outcome", "part", "partition", "said")
 
     def __init__(self, partition: Partition, now: float, part: Slice) -> None:
         """Begin with nothing done."""
@@ -145,6 +145,8 @@ class Firing:
         self.outcome = Outcome()
         self.said: list[Effect] = []
         """Effects besides the outcome."""
+        self.again: list[Timer] = []
+        """Deadlines that go on in the next tick."""
 
 
 class Deadline(NamedTuple):
@@ -163,7 +165,8 @@ class Deadline(NamedTuple):
 
 Commands = Mapping[type, Callable[[Registry, Rm, Any, float], list[Effect]]]
 """How commands of an RM that is registered are carried out, by their types."""
-Deadlines = Mapping[Due, Deadline]
+Deadlines = Mapping[str, Deadline]
+"""What is done at deadlines, by their kinds, or for those of an extension by their names."""
 Decisions = Mapping[type, Callable[[Partition, Any, float, Outcome], Sequence[Allocation] | None]]
 """How decisions by which no single ask is placed are carried out, by their types."""
 

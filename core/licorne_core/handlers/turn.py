@@ -10,10 +10,10 @@ Also here:
 import dataclasses
 from collections.abc import Iterator
 from itertools import islice
-from math import floor
 from typing import Final, cast
 
 from licorne_core.handlers import backfill, drains, gangs, lifecycle, predicates, preemption, victims
+from licorne_core.handlers.clock import follow_time, pass_time
 from licorne_core.handlers.lifecycle import allocation_made
 from licorne_core.handlers.outcome import (
     Commands,
@@ -28,7 +28,7 @@ from licorne_core.handlers.outcome import (
 from licorne_core.handlers.predicates import assume, checks_overdue, take_answer
 from licorne_core.handlers.preemption import nodes_judged, proposal_overdue, victims_judged
 from licorne_core.messages.commands import AnswerPredicates, AnswerPreemptions, NotePredicatesSent
-from licorne_core.messages.effects import ContainerStatesChanged, Effect
+from licorne_core.messages.effects import Effect
 from licorne_core.model.queues.changes import Change, facts, snapshot
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.agenda import AT_ONCE
@@ -41,8 +41,6 @@ from licorne_core.scheduling.preempting import Call, PreemptionCall
 from licorne_core.values.asks import Allocation
 from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due, Timer
-from licorne_core.views import outstanding_scan
-from licorne_core.views.outstanding_scan import Inspection
 
 
 def _note_sent(_: Registry, rm: Rm, command: NotePredicatesSent, now: float) -> list[Effect]:
@@ -147,12 +145,6 @@ TRIES = 16
 STOPS = 8
 """Stopping so many requests costs as much as another deadline."""
 
-MOST_BUDGETS = 500
-"""Budgets of hours that follow the time in one turn."""
-
-MOST_SETTLED = 500
-"""Applications that an extension lets follow the time before a scan."""
-
 MOST_TRIES = 512
 """Tries that a turn has at the most: so many take 10 to 20 ms where no node is found for any."""
 
@@ -162,7 +154,7 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
     firing = Firing(partition, now, part)
     while not part.is_spent and (due := partition.timers.take_due(now)) is not None:
         part.left -= 1
-        deadline = _DEADLINES[due.due]
+        deadline = _deadline_of(due)
         if partition.holds and not deadline.on_hold:
             partition.timers.set(due, now + HOLD_TIME)
         elif deadline.fire is not None:
@@ -170,12 +162,17 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
         else:
             _work(firing, due)
     said = firing.said + partition.calls.take_unsaid()
-    if partition.inspection is not None:
-        partition.timers.set(Timer(Due.INSPECT), now)
+    for timer in firing.again:
+        partition.timers.set(timer, now)
     if partition.shares.touched:
         partition.shares.settle(now)
     partition.dirty.open_blockers()
     return firing.outcome.effects(partition.rm_id) + said
+
+
+def _deadline_of(timer: Timer) -> Deadline:
+    """What is done then: by the table of its extension if that has it there, or else for its kind."""
+    return _DEADLINES.get(timer.name) or _DEADLINES[timer.due]
 
 
 def _follow_hours(firing: Firing, _: Timer) -> None:
@@ -216,14 +213,6 @@ def _unreserve(firing: Firing, timer: Timer) -> None:
     partition.reservations.end(reservation, firing.now)
 
 
-def pass_time(partition: Partition, now: float, most: int) -> int:
-    """Let so many budgets of hours follow the time, as a new window may have begun; return how many have."""
-    followed, opened = partition.shares.hours.pass_time(now, max(1, most))
-    if opened:
-        partition.dirty.mark(opened)
-    return followed
-
-
 def _work(firing: Firing, timer: Timer) -> None:
     """Do the work of a deadline, or go on with it, as far as the slice goes.
 
@@ -232,7 +221,7 @@ def _work(firing: Firing, timer: Timer) -> None:
     partition, part = firing.partition, firing.part
     job = partition.job
     if not isinstance(job, TimerJob):
-        work = _DEADLINES[timer.due].work
+        work = _deadline_of(timer).work
         assert work is not None, f"{timer} has no work"
         job = TimerJob(partition, timer, work, firing.now)
     job.outcome = firing.outcome
@@ -255,7 +244,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     allocate = partition.allocations.allocate
     predicates = partition.predicates
     partition.counters.turns += 1
-    if partition.shares.is_on and not _follow_time(partition, now):
+    if partition.shares.is_on and not follow_time(partition, now):
         return []
     cycle.begin_turn(now, min(MOST_TRIES, TRIES * (decisions + 1)))
     for _ in range(decisions):
@@ -291,59 +280,9 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         effects += partition.calls.take_unsaid()
     partition.dirty.open_blockers()
     if partition.tree.root.pending and not partition.wakeups.waiting.runnable:
-        _inspect_later(partition, now)
+        for extension in partition.points.idle:
+            extension.idle(now)
     return effects
-
-
-def _follow_time(partition: Partition, now: float) -> bool:
-    """Decide by what was used up to the present second, and by the present windows.
-
-    Returns False while there are too many new windows for one turn: another turn decides.
-    """
-    shares = partition.shares
-    shares.now = max(now, shares.now)
-    if shares.hours.is_due(now):
-        pass_time(partition, now, MOST_BUDGETS)
-        if shares.hours.is_due(now):
-            return False
-    step = floor(now)
-    if step != shares.step:
-        partition.dirty.ranks.pass_time(step)
-    return True
-
-
-def _inspect_later(partition: Partition, now: float) -> None:
-    """Scan in a while for the asks that no node takes, if that is not planned yet (§ 8.12)."""
-    timer = Timer(Due.INSPECT)
-    if timer not in partition.timers:
-        partition.timers.set(timer, now + partition.inspection_time)
-
-
-def _inspect(firing: Firing, _: Timer) -> None:
-    """Do one part of the scan for asks that no node takes; the next part follows in the next turn.
-
-    An ask that is found counts as reported even if the RM does not want to hear of it, because the
-    views show it.
-    """
-    partition, now = firing.partition, firing.now
-    if partition.holds:
-        partition.inspection = None
-        _inspect_later(partition, now)
-        return
-    if partition.inspection is None:
-        if partition.shares.is_on:
-            _follow_time(partition, now)
-        for extension in partition.points.pass_time:
-            extension.pass_time(now, MOST_SETTLED)
-        partition.dirty.settle()
-        partition.inspection = Inspection(partition, now)
-    scan: Inspection = partition.inspection
-    if scan.go_on(now, Slice(outstanding_scan.PART)):
-        partition.inspection = None
-    states, scan.states = scan.states, []
-    if states and partition.rm.container_states:
-        told = ContainerStatesChanged(rm_id=partition.rm_id, partition=partition.name, states=states)
-        firing.said.append(told)
 
 
 _DECISIONS: Final[Decisions] = {
@@ -357,7 +296,6 @@ _DEADLINES: Final[Deadlines] = {
     Due.GO_ON: Deadline(),
     Due.CLEAN_QUEUES: Deadline(work=clean_queues),
     Due.ANSWER: Deadline(_answers_overdue),
-    Due.INSPECT: Deadline(_inspect),
     Due.HOURS: Deadline(_follow_hours),
     Due.EXTENSION: Deadline(_extension),
     Due.EXTENSION_WORK: Deadline(work=_extension_work, on_hold=False),

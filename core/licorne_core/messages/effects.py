@@ -336,7 +336,7 @@ class ContainerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStatesChanged:
-    """Asks for an autoscaler; each is sent once."""
+    """Asks that wait for a larger cluster; each is sent once."""
 
     rm_id: RmId
     partition: PartitionName

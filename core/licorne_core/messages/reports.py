@@ -25,15 +25,6 @@ class Turn(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutstandingShape:
-    """Asks of one size that quota would admit and no node takes, counted by queue."""
-
-    resources: Resources
-    count: int
-    queues: Mapping[QueuePath, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Census:
     """Totals of the applications of a partition, and its waiting asks.
 

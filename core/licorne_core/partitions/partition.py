@@ -6,8 +6,6 @@ An RM may have so many of them, of so many bytes (`RmCaps`). Beyond that, the on
 that ended first gives way.
 """
 
-from typing import Any
-
 from licorne_core.config.schema import Backfill, PartitionConfig
 from licorne_core.ledger.allocating import Allocations, Pairs
 from licorne_core.ledger.moves import Cluster, Moves
@@ -50,6 +48,7 @@ from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.counters import Counters
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, rm_of
 from licorne_core.values.rm_caps import APPLICATION_BYTES
+from licorne_core.values.slices import Tuning
 from licorne_core.values.timers import Due, Timer, Timers
 
 
@@ -81,10 +80,8 @@ class Partition:
         self.rm_id, self.rm = rm_of(name), rm
         """Common parts of the partitions of its RM."""
         self.holds, self.journal = rm.holds, rm.journal
-        self.inspection: Any = None
         self.job: Job | None = None
-        """The present scan for asks that wait for a larger cluster (spec § 8.12), if any, and the
-        work of a deadline that has begun and not ended: `Due.GO_ON` goes with it."""
+        """The work of a deadline that has begun and not ended: `Due.GO_ON` goes with it."""
         self.tree = QueueTree(config.root, rm.holdings)
         self.tree.root.max = {}
         self.placer, self.tally = Placer(config.placement_rules), Tally()
@@ -97,7 +94,6 @@ class Partition:
         self.types: dict[str, None] = {}  # resource types heard of
         self.timers: Timers[Timer] = Timers()
         self.timeout_size, self.ask_backoff = options.tuning.timeout_size, options.ask_backoff
-        self.inspection_time = options.tuning.inspection_time
         self.counters, self.meter, self.foreign = Counters(), Meter(now), {}
         self.turn = Turn(name, self.rm_id, self.counters)
         """What readers are told of a turn of the partition: made once."""
@@ -133,7 +129,7 @@ class Partition:
         part = max(1, options.tuning.fill_work // 4)
         self.preemption = self._preemption(part, enabled=config.preemption_enabled)
         self.wakeups.blockers.add(self.predicates, self.predicates.owed)
-        self.check_context = self._check_context(options.tuning.fill_work)
+        self.check_context = self._check_context(options.tuning)
         self.cycle = Cycle(self.check_context, options)
         self.points.open(self.check_context)
 
@@ -161,7 +157,7 @@ class Partition:
             self.tree.root, self.nodes, self.dirty, self.reservations, self.shadows, self.ends
         )
 
-    def _check_context(self, fill_work: int) -> CheckContext:
+    def _check_context(self, tuning: Tuning) -> CheckContext:
         return CheckContext(
             self.name,
             self.tree,
@@ -179,8 +175,9 @@ class Partition:
             Watch(self.journal),
             self.rm.budgets,
             self.shadows,
-            StartSearch(self.nodes, self.tree, self.ends, self.predicates, fill_work),
+            StartSearch(self.nodes, self.tree, self.ends, self.predicates, tuning.fill_work),
             self.places,
+            tuning,
         )
 
     def _preemption(self, part: int, *, enabled: bool) -> Preemption:

@@ -64,8 +64,8 @@ class Disposal:
 def _take_apart(partition: Partition) -> Iterator[int]:
     """Release all things, step by step; each step yields the number of things released."""
     wakeups, applications = partition.wakeups, partition.applications
-    # They know the partition.
-    partition.job = partition.inspection = None
+    # It knows the partition.
+    partition.job = None
     for reservation in list(wakeups.reserved):
         wakeups.reserved.remove(reservation)
         yield 1

@@ -26,6 +26,7 @@ from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.waiting import Watch
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.ids import AppId, NodeId, PartitionName
+from licorne_core.values.slices import Tuning
 from licorne_core.values.timers import Timer, Timers
 
 Checks = Iterable[reasons.Check]
@@ -53,6 +54,7 @@ class CheckContext:
     shadows: Shadows
     start_search: StartSearch
     places: LostPlaces
+    tuning: Tuning
     extensions: dict[str, Any] = field(default_factory=dict)
     """Those of the partition by their names, for what is theirs."""
 

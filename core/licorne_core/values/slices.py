@@ -30,7 +30,7 @@ class Tuning:
     inspection_time: float = 1.0
     """Seconds from a change until it is seen which asks no node takes (spec § 8.12).
 
-    The scan is for reports, and for an autoscaler: a simulation has it seldom.
+    The scan is for reports, and for whoever sizes a cluster: a simulation has it seldom.
     """
     timeout_size: int = 500
     """Most requests that a deadline stops or drops in one slice.

@@ -25,7 +25,6 @@ class Due(StrEnum):
     SHADOW = "plan an overdue start again"
     TRY_AGAIN = "try an ask again"
     CLEAN_QUEUES = "clean queues"
-    INSPECT = "inspect what waits"
     ANSWER = "expect an answer"
     RETRY = "ask again"
     DRAIN = "stop an allocation of a drained node"

@@ -4,7 +4,7 @@ The default source is the attribute of the same name; a mapping is copied. All o
 are renamings: messages of `State`, REST, the rows of the page.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, field, fields
 from importlib import import_module
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, cast, get_origin, get_type_hints
@@ -30,6 +30,17 @@ class Added(NamedTuple):
     read: Callable[[Any, Any], object]
 
 
+def _of_extensions(table: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Tables of that name in the `reports.py` of extensions, with the names of these."""
+    for name, module in import_module("licorne_core.extensions").modules("reports"):
+        yield name, getattr(module, table, {})
+
+
+def lists() -> Mapping[str, Callable[[Any], Iterator[Any]]]:
+    """The lists that extensions report of a partition, by their names; a None marks a possible pause."""
+    return {name: make for _, made in _of_extensions("LISTS") for name, make in made.items()}
+
+
 class Of(Generic[S, C]):
     """Sources of a table for objects of class S, each with a context C: mostly its partition."""
 
@@ -39,8 +50,7 @@ class Of(Generic[S, C]):
 
     def added(self, report: str, points: Callable[[S, C], Any]) -> Mapping[str, Any]:
         """The field `extended`: those that extensions add to the report, as their `reports.py` say."""
-        modules = import_module("licorne_core.extensions").modules("reports")
-        those = [(name, item) for name, module in modules for item in module.FIELDS.get(report, ())]
+        those = [(name, item) for name, fields in _of_extensions("FIELDS") for item in fields.get(report, ())]
 
         def read(thing: S, context: C) -> Mapping[str, object]:
             named = points(thing, context).named

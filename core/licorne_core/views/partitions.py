@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from licorne_core.messages.fairness import PartitionMemory
-from licorne_core.messages.reports import Census, Metered, OutstandingShape, PlacementReport, WaitingAsks
+from licorne_core.messages.reports import Census, Metered, PlacementReport, WaitingAsks
 from licorne_core.model.meter import Meter
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
@@ -18,8 +18,7 @@ from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.values.slices import in_runs
 from licorne_core.views.audit.recount import Finding, audit
 from licorne_core.views.census import Standing, census, standing, waiting_by_code
-from licorne_core.views.fields import Moment, Of
-from licorne_core.views.outstanding_scan import outstanding_shapes, scan
+from licorne_core.views.fields import Moment, Of, lists
 from licorne_core.views.reasons import waiting_asks
 
 Name = TypeVar("Name", bound=str)
@@ -245,12 +244,12 @@ class PartitionViews:
         rm = self._registry.rms.get(rm_id)
         return None if rm is None else standing(rm, partition, app_id, key)
 
-    def outstanding(self, partition: PartitionName) -> Iterator[OutstandingShape | None]:
-        """Asks that quota would admit and no node takes, by size, the most frequent first.
+    def listed(self, name: str, partition: PartitionName) -> Iterator[Any]:
+        """A list that an extension reports of a partition. Later changes may be missed.
 
-        There is a None wherever the reader may pause. Later changes may be missed.
+        There is a None wherever the reader may pause.
         """
-        return outstanding_shapes(scan(self._registry.partition(partition)))
+        return lists()[name](self._registry.partition(partition))
 
 
 STEP = 250

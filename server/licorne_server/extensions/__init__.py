@@ -9,19 +9,40 @@ other names has a module with some of these tables:
     PARTITION_ON_PAGE   and in the rows of the page
     SWITCHES            keys in differences of configurations
     CONFIG_KEYS         keys in the older core's spelling
+    LISTS               calls of State, each with what it lists
 
 The table of extensions is closed, as the core's.
 """
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-NAMES: Final = ("quota_change",)
+from google.protobuf.message import Message
+
+NAMES: Final = (
+    "autoscaler",
+    "quota_change",
+)
 
 
-def names(table: str) -> dict[str, str]:
-    """One of these tables, of all extensions: fields by their names, and names of keys by the keys."""
-    found: dict[str, str] = {}
-    for name in NAMES:
-        found |= getattr(import_module(f"{__name__}.{name}"), table, {})
+class Listed(NamedTuple):
+    """A call that lists what an extension of the core reports of a partition, in its `LISTS` by this name."""
+
+    request: type[Message]
+    name: str
+    row: Callable[[Any], Any]
+    response: Callable[[list[Any]], Message]
+
+
+def table(name: str) -> dict[str, Any]:
+    """One of these tables, of all extensions."""
+    found: dict[str, Any] = {}
+    for extension in NAMES:
+        found |= getattr(import_module(f"{__name__}.{extension}"), name, {})
     return found
+
+
+def names(of: str) -> dict[str, str]:
+    """One of the tables of names: fields by their names, and names of keys by the keys."""
+    return table(of)

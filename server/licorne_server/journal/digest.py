@@ -2,8 +2,8 @@
 
 It covers what the core has decided, and nothing else: registrations and configurations, accepted and
 rejected nodes, applications and asks, states of applications, allocations with their nodes, releases, checks
-asked of an RM (those of reservations among them), asks for an autoscaler, and outcomes of operators'
-commands. Texts for people are left out, and so are times, which are inputs.
+asked of an RM (those of reservations among them), asks that wait for a larger cluster, and outcomes of
+operators' commands. Texts for people are left out, and so are times, which are inputs.
 """
 
 from collections.abc import Callable, Sequence

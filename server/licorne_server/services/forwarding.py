@@ -25,6 +25,7 @@ from licorne_server.coordination.packing import SERVICE
 from licorne_server.coordination.passing import Passing
 from licorne_server.coordination.pb import members_pb2 as pb
 from licorne_server.coordination.store import Member
+from licorne_server.extensions import table
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access, Caller
 from licorne_server.services.admin.operations import MAX_WANTED
@@ -163,7 +164,6 @@ _STATE = {
     "ListUsage": _of_partition(state_pb2.ListUsageRequest),
     "ListReservations": _of_partition(state_pb2.ListReservationsRequest),
     "ListPreemptions": _of_partition(state_pb2.ListPreemptionsRequest),
-    "ListOutstanding": _of_partition(state_pb2.ListOutstandingRequest),
     "ListCalendar": _of_partition(state_pb2.ListCalendarRequest),
     "ListTopology": _of_partition(state_pb2.ListTopologyRequest),
     "ListReasons": Route(
@@ -175,6 +175,7 @@ _STATE = {
     "ListBudgets": Route(state_pb2.ListBudgetsRequest, "", _budgets, state_pb2.ListBudgetsResponse),
     "ListEvents": Route(state_pb2.ListEventsRequest, means_first=True),
     "WatchEvents": Route(state_pb2.WatchEventsRequest, means_first=True),
+    **{name: _of_partition(listed.request) for name, listed in table("LISTS").items()},
 }
 _ADMIN = {
     "GetConfiguration": Route(admin_pb2.GetConfigurationRequest),

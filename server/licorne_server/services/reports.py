@@ -9,7 +9,6 @@ from licorne.v1 import state_pb2 as pb
 from licorne_core.messages.fairness import FairShareReport, HoursReport
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.messages.preemption import PreemptionRecord, QueueNumbers, Spared
-from licorne_core.messages.reports import OutstandingShape
 from licorne_core.values.asks import Allocation, HolderReason
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.resources import Resources, clamp
@@ -265,8 +264,6 @@ def budget_message(budget: BudgetState, may_see: MaySee) -> pb.Budget:
     )
     return message
 
-
-outstanding_message = filled(pb.OutstandingShape, OutstandingShape)
 
 _counts_message: Callable[[RmCounts | RmCaps], pb.RmAmounts] = filled(pb.RmAmounts, RmCounts)
 _rm_message = filled(

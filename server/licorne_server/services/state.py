@@ -15,12 +15,14 @@ from licorne_core.messages.reports import Explanation
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId, rm_of
 from licorne_core.views import Views
+from licorne_server.extensions import table
 from licorne_server.http.sources import Sources
 from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
 from licorne_server.services import explaining
 from licorne_server.services.calls import unary_handler
+from licorne_server.services.lists import ListCall
 from licorne_server.services.paging import (
     MAX_PAGE_SIZE,
     PAGE_SIZE,
@@ -46,7 +48,6 @@ from licorne_server.services.reports import (
     rm_message,
     usage_messages,
 )
-from licorne_server.services.shortage import Shortage
 from licorne_server.services.starts import Starts
 from licorne_server.services.sums import Sums
 from licorne_server.services.topology import behind, domain_message, token_of, topology_of
@@ -78,7 +79,10 @@ class StateService:
         self._views: Views = sources.views
         self._access: Access = sources.access
         self._time_slices: TimeSlices = sources.time_slices
-        self._shortage = Shortage(sources, self._partition, now)
+        self._lists = {
+            name: (listed.request, ListCall(listed, sources, self._partition, now))
+            for name, listed in table("LISTS").items()
+        }
         self._starts = Starts(sources, self._partition, now)
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -94,7 +98,6 @@ class StateService:
                 "ListNodes": unary_handler(pb.ListNodesRequest, self._nodes),
                 "Explain": unary_handler(pb.ExplainRequest, self._explain),
                 "ListUsage": unary_handler(pb.ListUsageRequest, self._usage),
-                "ListOutstanding": unary_handler(pb.ListOutstandingRequest, self._shortage.outstanding),
                 "ListTopology": unary_handler(pb.ListTopologyRequest, self._topology),
                 "ListReasons": unary_handler(pb.ListReasonsRequest, self._sums.reasons),
                 "ListResourceHours": unary_handler(pb.ListResourceHoursRequest, self._sums.resource_hours),
@@ -102,6 +105,9 @@ class StateService:
                 "ListBudgets": unary_handler(pb.ListBudgetsRequest, self._list_budgets),
                 "ListReservations": unary_handler(pb.ListReservationsRequest, self._reservations),
                 "ListCalendar": unary_handler(pb.ListCalendarRequest, self._starts.calendar),
+                **{
+                    name: unary_handler(request, call.answer) for name, (request, call) in self._lists.items()
+                },
             },
         )
 

@@ -296,7 +296,6 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
     Due.EXPIRE: (_completing,),
     Due.EXPIRE_REJECTED: (_rejected,),
     Due.CLEAN_QUEUES: (_gone, _gone_among_others),
-    Due.INSPECT: (_asks,),
     Due.ANSWER: (_unanswered,),
     Due.RETRY: (_unanswered,),
     Due.ESCALATE: (_old_together,),
@@ -316,7 +315,7 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
     Due.NOTICE: (_noticed,),
     Due.HOURS: (_hours,),
     Due.PLACE: (_lost,),
-    Due.EXTENSION: (_ageing,),
+    Due.EXTENSION: (_ageing, _asks),
 }
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_core.messages.reports import OutstandingShape
+from licorne_core.extensions.autoscaler.reports import OutstandingShape
 from licorne_core.values.ids import PartitionName
-from licorne_server.services import paging, shortage
+from licorne_server.services import lists, paging
 from licorne_server.services.server import Server
 from licorne_server.testing import VirtualClock
 from support.patience import PATIENCE
@@ -76,16 +76,16 @@ async def test_answer_is_made_for_all_who_wait(
     """It is made once, with everything else in between, though the first caller goes away."""
     calls = await shim.set_up()
     views = server.scheduler.views
-    find, looks, go = views.outstanding, 0, asyncio.Event()
+    find, looks, go = views.listed, 0, asyncio.Event()
 
-    def find_when_told(partition: PartitionName) -> Iterator[OutstandingShape | None]:
+    def find_when_told(name: str, partition: PartitionName) -> Iterator[OutstandingShape | None]:
         nonlocal looks
         looks += 1
         while not go.is_set():
             yield None
-        yield from find(partition)
+        yield from find(name, partition)
 
-    monkeypatch.setattr(views, "outstanding", find_when_told)
+    monkeypatch.setattr(views, "listed", find_when_told)
     first, *others = [
         asyncio.ensure_future(state.ListOutstanding(pb.ListOutstandingRequest())) for _ in range(3)
     ]
@@ -130,5 +130,5 @@ async def test_an_answer_has_the_largest_counts_that_fit(
             response = await state.ListOutstanding(pb.ListOutstandingRequest())
             if response.shapes and response.shapes[0].count == 2:
                 break
-            await asyncio.sleep(shortage.FRESH_SECONDS)
+            await asyncio.sleep(lists.FRESH_SECONDS)
     assert 1 < len(response.shapes) < 5

@@ -1,13 +1,13 @@
 """How much a cluster is short of, by size of what waits."""
 
-from licorne_core.messages.reports import OutstandingShape
+from licorne_core.extensions.autoscaler.reports import OutstandingShape, outstanding_shapes
+from licorne_core.extensions.autoscaler.scan import Outstanding
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AppId, UserGroup
 from licorne_core.values.slices import RUN
-from licorne_core.views.outstanding_scan import Outstanding, outstanding_shapes
 
 ROOT = Queue("root", None, is_leaf=False, managed=True)
 A = Queue("a", ROOT, is_leaf=True, managed=True)

@@ -6,14 +6,14 @@ from functools import partial
 
 import pytest
 
+from licorne_core.extensions.autoscaler import scan as outstanding
+from licorne_core.extensions.autoscaler.scan import REASON
 from licorne_core.messages.commands import NodeAction, PredicatePolicy, Tick
 from licorne_core.messages.effects import ContainerStatesChanged, Effect
 from licorne_core.model.apps.groups import SLACK, AskGroup
 from licorne_core.model.apps.requests import Request, RequestEvent
 from licorne_core.scheduling import preempting
 from licorne_core.values.asks import AskClass
-from licorne_core.views import outstanding_scan as outstanding
-from licorne_core.views.outstanding_scan import REASON
 from support.core.builders import (
     app,
     apps,

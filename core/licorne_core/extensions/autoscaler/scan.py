@@ -10,18 +10,13 @@ from heapq import heappop
 from typing import NamedTuple
 
 from licorne_core.messages.effects import ContainerState
-from licorne_core.messages.reports import OutstandingShape
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, headroom
 from licorne_core.partitions.jobs import Job
-from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.predicates import PredicateResults
-from licorne_core.values.asks import Shape
-from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items
-from licorne_core.values.slices import in_runs
 
 REASON = "request is waiting for cluster resources become available"
 
@@ -42,17 +37,17 @@ Scan = Iterator[Outstanding | None]
 """Results, and a None for each other step."""
 
 
-def scan(partition: Partition) -> Scan:
+def scan(root: Queue, results: PredicateResults) -> Scan:
     """Every group that was tried, in the order of the pass, with its number of outstanding asks, or 0.
 
     The reader may pause at every step. Later changes may be missed.
     """
-    rooms = _Rooms(partition.tree.root)
-    for leaf in _leaves(partition.tree.root):
+    rooms = _Rooms(root)
+    for leaf in _leaves(root):
         yield None
         for app in () if leaf is None else _applications(leaf):
             yield None
-            for group in () if app is None else _groups(app, partition.results):
+            for group in () if app is None else _groups(app, results):
                 if leaf is None or app is None or group is None:
                     yield None
                 else:
@@ -63,16 +58,16 @@ def scan(partition: Partition) -> Scan:
 class Inspection(Job):
     """A scan for unreported outstanding asks, which marks them as reported."""
 
-    def __init__(self, partition: Partition, now: float) -> None:
-        """Begin a scan."""
+    def __init__(self, root: Queue, results: PredicateResults, now: float) -> None:
+        """Begin a scan of a partition's queues."""
         self.states: list[ContainerState] = []
         """Found asks; the caller takes them away."""
-        self._partition = partition
+        self._found = scan(root, results)
         super().__init__(now)
 
     def steps(self) -> Iterator[int]:
         """Report the first asks of each group; see `Job`."""
-        for found in scan(self._partition):
+        for found in self._found:
             yield 1
             if found is not None:
                 yield from self._report(found)
@@ -162,30 +157,3 @@ def _groups(app: Application, results: PredicateResults) -> Iterator[AskGroup | 
             yield group
         else:
             yield None
-
-
-_Size = tuple[int, Shape, dict[QueuePath, int]]
-"""Minus the number of asks, their shape, and their number by queue."""
-
-
-def outstanding_shapes(found: Iterable[Outstanding | None]) -> Iterator[OutstandingShape | None]:
-    """Outstanding asks by size, the most frequent first.
-
-    There is a None wherever the reader may pause.
-    """
-    sizes: dict[Shape, dict[QueuePath, int]] = {}
-    for one in found:
-        if one is not None and one.asks:
-            queues = sizes.setdefault(one.group.ask_class.shape, {})
-            queues[one.leaf.path] = queues.get(one.leaf.path, 0) + one.asks
-        yield None
-    items = ((-sum(queues.values()), size, queues) for size, queues in sizes.items())
-    for size in in_runs(items, key=_rank):
-        if size is None:
-            yield None
-        else:
-            yield OutstandingShape(resources=size[1].resources, count=-size[0], queues=size[2])
-
-
-def _rank(size: _Size) -> tuple[int, Shape]:
-    return size[:2]
