@@ -49,7 +49,7 @@ BACKFILL = (
     Defect(
         "drained-node-is-held",
         "Cluster._is_another",
-        drop("_shadows"),
+        drop("_lose_claims"),
         "a start is planned on a node that takes no more asks",
         ("core/scheduling/test_shadows",),
     ),

@@ -123,7 +123,7 @@ def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome:
         roll_back(partition, app, request, PairEvent.DROPPED, now)
     if request is None:
         if partition.runtimes is not None:
-            ask = with_runtime(app, ask, partition.check_context.start_search.ends.classes)
+            ask = with_runtime(app, ask, partition.ends.classes)
         app.holdings.check_ask(ask.key, ask.footprint, exists=ask.node_id is not None)
         if ask.placeholder:
             check_task_group(app, ask)

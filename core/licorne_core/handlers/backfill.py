@@ -40,7 +40,7 @@ def follow_backfill(partition: Partition, mode: Backfill, now: float) -> Iterato
     partition.ends.learn_from(partition.runtimes)
     for app in list(partition.applications.values()):
         for request in list(app.pending()):
-            classes = partition.check_context.start_search.ends.classes
+            classes = partition.ends.classes
             ask = with_runtime(app, request.ask, classes, backfills=mode is not Backfill.OFF)
             replace_ask(partition, app, request, ask, now)
             yield 1
@@ -53,7 +53,7 @@ def _give_up(partition: Partition, lapsed: Lapsed, now: float, _: Outcome) -> No
 def _overdue(firing: Firing, timer: Timer) -> None:
     """A start that was planned for now has not come."""
     app = firing.partition.applications[timer.app_id]
-    firing.partition.shadows.overdue(app.requests[timer.key].shadow)
+    firing.partition.shadows.overdue(app.requests[timer.key].claim)
 
 
 DECISIONS: Final[Decisions] = {Plan: _hold_start, Lapsed: _give_up}

@@ -50,7 +50,7 @@ from licorne_core.model.apps.states import AppEvent
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.gang_placement import GangPlacement, MemberPlacement
-from licorne_core.scheduling.planned_starts import Candidate
+from licorne_core.scheduling.measures import Candidate
 from licorne_core.scheduling.predicates import Assumed
 from licorne_core.scheduling.replacing import Cancellation, Replacement
 from licorne_core.values.app_states import AppState

@@ -188,8 +188,8 @@ def give_up_waits(partition: Partition, app: Application, now: float) -> Iterato
         if request.reservation is not None:
             partition.reservations.end(request.reservation, now)
             yield 1
-    for shadow in [shadow for shadow in partition.shadows if shadow.app is app]:
-        partition.shadows.give_up(shadow, now)
+    for claim in [claim for claim in partition.claims.held if claim.app is app]:
+        claim.give_up(now)
     yield from partition.wakeups.waiting.unpark_all(app)
 
 

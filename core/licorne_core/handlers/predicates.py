@@ -12,8 +12,7 @@ from licorne_core.model.apps.requests import Request, RequestState
 from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.measures import ToReserve
-from licorne_core.scheduling.planned_starts import Candidate
+from licorne_core.scheduling.measures import Candidate, ToReserve
 from licorne_core.scheduling.predicates import Assumed, NodeQuestion, PredicateCheck
 from licorne_core.scheduling.reservations.review import ToGiveUp
 from licorne_core.values.ids import NodeId

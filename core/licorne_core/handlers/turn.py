@@ -35,7 +35,7 @@ from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
-from licorne_core.scheduling.planned_starts import Candidate
+from licorne_core.scheduling.measures import Candidate
 from licorne_core.scheduling.predicates import PredicateCheck
 from licorne_core.scheduling.preempting import Call, PreemptionCall
 from licorne_core.values.asks import Allocation

@@ -18,7 +18,7 @@ from licorne_core.model.books import book
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.planned_starts import Candidate
+from licorne_core.scheduling.measures import Candidate
 from licorne_core.scheduling.replacing import Replacement
 from licorne_core.scheduling.reservations.reserving import Reservations, note_allocating
 from licorne_core.scheduling.waiting.dirty import Dirty
@@ -75,9 +75,8 @@ class Allocations:
         is_assumed = request.state is ASSUMED
         if is_assumed:
             request.group.assumed += 1
-        if request.shadow is not None:
-            shadow = request.shadow
-            self._counters.note_eta_error(shadow.confidence, now - shadow.first_told)
+        if request.claim is not None:
+            request.claim.placed(now)
         self._asks.leave(app, request, now)
         ask = request.ask
         allocation = Allocation(ask, node.node_id, request.create_time, now)

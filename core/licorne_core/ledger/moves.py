@@ -27,7 +27,6 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.expected_ends import ExpectedEnds
 from licorne_core.scheduling.reservations.reserving import Reservations, note_allocating
-from licorne_core.scheduling.shadows import Shadows
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.resources import Items, Resources
@@ -308,12 +307,10 @@ class Cluster:
         nodes: NodeBook,
         dirty: Dirty,
         reservations: Reservations,
-        shadows: Shadows,
         ends: ExpectedEnds,
     ) -> None:
         """Book in one partition."""
         self._ends = ends
-        self._shadows = shadows
         self._root = root
         root.overhang = nodes.overhang
         self._nodes = nodes
@@ -330,7 +327,7 @@ class Cluster:
         """Replace a node's capacity (spec § 7.2: nothing is killed)."""
         self._nodes.resize(node, capacity)
         node.note_known_change(narrowed=True)
-        self._shadows.lose(node)
+        _lose_claims(node)
         self._reservations.shrunk(node, now)
         self._resized()
         self._dirty.mark_node(node)
@@ -338,7 +335,7 @@ class Cluster:
     def remove(self, node: Node, now: float) -> None:
         """Remove an empty node; the cluster shrinks."""
         self._reservations.leave(node, now)
-        self._shadows.lose(node)
+        _lose_claims(node)
         self._nodes.remove(node)
         self._dirty.forget_node(node)
         self._ends.forget(node)
@@ -366,14 +363,14 @@ class Cluster:
         changed = node.schedulable != before
         if changed:
             node.note_known_change(narrowed=True)
-            self._shadows.lose(node)
+            _lose_claims(node)
         self._dirty.mark_node(node)
         return changed
 
     def occupy(self, node: Node, before: Items, after: Items) -> None:
         """Replace the amounts of a foreign allocation on a node (spec § 7.3)."""
         book_foreign(before, after, node)
-        self._shadows.lose(node)
+        _lose_claims(node)
         node.note_known_change(narrowed=bool(after))
         self._dirty.mark_node(node)
 
@@ -381,3 +378,9 @@ class Cluster:
         """Root's maximum is the size of the cluster (spec § 4.5), and shares follow from it."""
         self._root.max = self._nodes.total
         self._dirty.mark_cluster()
+
+
+def _lose_claims(node: Node) -> None:
+    """What holds room on the node loses it: the node is gone, takes no more asks, or has another size."""
+    for claim in list(node.claims):
+        claim.lose(node)

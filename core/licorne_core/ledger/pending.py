@@ -11,7 +11,6 @@ from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.order import settle_priority
 from licorne_core.scheduling.reservations.reserving import Reservations
-from licorne_core.scheduling.shadows import Shadows
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.asks import Ask
@@ -81,7 +80,6 @@ class PendingAsks:
         "_placeholders",
         "_points",
         "_reservations",
-        "_shadows",
         "_wakeups",
     )
 
@@ -93,12 +91,10 @@ class PendingAsks:
         placeholders: Placeholders,
         escalation: Escalation,
         reservations: Reservations,
-        shadows: Shadows,
         points: Points,
     ) -> None:
         """Book in one partition."""
         self._points = points
-        self._shadows = shadows
         self._index = index
         self._wakeups = wakeups
         self._dirty = dirty
@@ -215,8 +211,8 @@ class PendingAsks:
 
     def leave(self, app: Application, request: Request, now: float) -> None:
         """A request is not pending any more, as its state says; its queues are not ranked yet."""
-        if request.shadow is not None:
-            self._shadows.end(request.shadow)
+        if request.claim is not None:
+            request.claim.end()
         leaf: Queue = app.leaf
         ask = request.ask
         group: AskGroup = request.group

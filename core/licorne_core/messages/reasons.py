@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from licorne_core.messages.backfill import BehindReservationCheck
 from licorne_core.messages.budgets import BUDGET_EXCEEDED, BudgetCheck
+from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.messages.commands import Hold
 from licorne_core.messages.fairness import HoursCheck
 from licorne_core.messages.operators import HeldCheck, OperatorMark, StoppedQueueCheck, told

@@ -6,7 +6,7 @@ changes nothing, so that a report never changes a decision.
 
 from collections import deque
 
-from licorne_core.messages.backfill import Confidence
+from licorne_core.messages.claims import Confidence
 from licorne_core.values.asks import Shape
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items

@@ -16,6 +16,7 @@ from licorne_core.messages.reports import Turn
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import TERMINATED_TIME
 from licorne_core.model.budgets import PartitionBudgets
+from licorne_core.model.claims import Claims
 from licorne_core.model.fair_shares import FairShares
 from licorne_core.model.limits import LimitBook
 from licorne_core.model.meter import Meter
@@ -33,7 +34,9 @@ from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.expected_ends import ExpectedEnds
 from licorne_core.scheduling.lost_places import LostPlaces
+from licorne_core.scheduling.measures import Remedies
 from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.planned_starts import PlannedStarts, Starting, StartRequest
 from licorne_core.scheduling.predicates import PredicateChecks, PredicateResults
 from licorne_core.scheduling.preempting import OpenCalls, Preemption
 from licorne_core.scheduling.preemption import Losses, PreemptionSearch
@@ -104,7 +107,10 @@ class Partition:
         self.dirty = Dirty(self.tree, self.index, self.wakeups, self.shares)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
         self.points = Points(extensions)
-        self.shadows = Shadows(self.wakeups, self.dirty, self.escalation, self.timers, mode)
+        self.claims = Claims()
+        self.shadows = Shadows(
+            self.claims, self.wakeups, self.dirty, self.escalation, self.timers, self.counters, mode
+        )
         """The shadow starts that blocked asks hold."""
         self.reservations = Reservations(
             self.nodes,
@@ -114,7 +120,6 @@ class Partition:
             self.timers,
             self.journal,
             self.counters,
-            self.shadows,
         )
         self.calls = OpenCalls(name, rm, self.timers)
         """The questions to the RM that are open."""
@@ -130,7 +135,7 @@ class Partition:
         self.preemption = self._preemption(part, enabled=config.preemption_enabled)
         self.wakeups.blockers.add(self.predicates, self.predicates.owed)
         self.check_context = self._check_context(options.tuning)
-        self.cycle = Cycle(self.check_context, options)
+        self.cycle = Cycle(self.check_context, options, self._remedies(options))
         self.points.open(self.check_context)
 
     def _open_ledger(self) -> None:
@@ -143,7 +148,6 @@ class Partition:
             keeping,
             self.escalation,
             self.reservations,
-            self.shadows,
             self.points,
         )
         self.moves = Moves(self.nodes, self.dirty, self.asks, self.reservations)
@@ -153,9 +157,7 @@ class Partition:
         self.pairs = Pairs(self.nodes, keeping, self.reservations, self.moves, self.allocations)
         self.ends = ExpectedEnds(self.nodes, self.applications, self.runtimes)
         """What is known of the expected ends on nodes, for shadow starts."""
-        self.cluster = Cluster(
-            self.tree.root, self.nodes, self.dirty, self.reservations, self.shadows, self.ends
-        )
+        self.cluster = Cluster(self.tree.root, self.nodes, self.dirty, self.reservations, self.ends)
 
     def _check_context(self, tuning: Tuning) -> CheckContext:
         return CheckContext(
@@ -174,11 +176,17 @@ class Partition:
             self.preemption,
             Watch(self.journal),
             self.rm.budgets,
-            self.shadows,
-            StartSearch(self.nodes, self.tree, self.ends, self.predicates, tuning.fill_work),
+            self.claims,
             self.places,
             tuning,
         )
+
+    def _remedies(self, options: Options) -> Remedies:
+        """The remedies that are no part of the pass."""
+        context, part = self.check_context, options.tuning.fill_work
+        search = StartSearch(self.nodes, self.tree, self.ends, self.predicates, self.claims, part)
+        self.shadows.trying = PlannedStarts(context, search)
+        return {StartRequest: Starting(context, self.shadows, search, may_hold=options.reservations)}
 
     def _preemption(self, part: int, *, enabled: bool) -> Preemption:
         search = PreemptionSearch(

@@ -81,15 +81,17 @@ def _take_apart(partition: Partition) -> Iterator[int]:
         _, node = nodes.popitem()
         partition.nodes.changed.forget(node)
         partition.ends.forget(node)
-        for things in (node.allocations, node.foreign, node.reservations, node.plans):
+        for things in (node.allocations, node.foreign, node.reservations, node.claims):
             yield from _empty(things)
         yield 1
     yield from _empty(partition.foreign)
     # The last things that know applications, groups of asks and nodes.
     yield from partition.tree.take_apart()
     shares = partition.shares
-    for known in (partition.completed, partition.rejected, shares.parents, shares.leaves, shares.touched):
+    here = (partition.completed, partition.rejected, partition.claims.held)
+    for known in (*here, shares.parents, shares.leaves, shares.touched):
         yield from _empty(known)
+    partition.check_context.extensions.clear()
     partition.wakeups.clear()
     partition.nodes.changed.clear()
 
@@ -111,7 +113,7 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
             # There is at least one place for each that is pending; which one goes is all the same.
             request.group.heap.pop()
         # Its gang and its RM's checks may still have the request: nothing leads on from there.
-        request.group = request.partner = request.promise = request.reservation = request.shadow = None
+        request.group = request.partner = request.promise = request.reservation = request.claim = None
         yield 1
     while groups:
         _, group = groups.popitem()

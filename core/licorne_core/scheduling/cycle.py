@@ -5,20 +5,13 @@ applications, ask groups; the first ask that passes every check is served. Block
 with their blockers, so the next pass does not try them again.
 """
 
-from collections.abc import Mapping
 from functools import partial
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 from licorne_core.messages.commands import Options
 from licorne_core.model.apps.application import Application, Asking
-from licorne_core.model.apps.groups import (
-    AgedAsks,
-    AskGroup,
-    PreemptionRequest,
-    ReservationRequest,
-    StartRequest,
-)
+from licorne_core.model.apps.groups import AgedAsks, AskGroup, PreemptionRequest, ReservationRequest
 from licorne_core.model.apps.requests import Place, Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
@@ -27,8 +20,9 @@ from licorne_core.model.quotas import Quota
 from licorne_core.scheduling.checks import QUEUE_RUNS, STOPPABLE, application_blocker, ask_blocker, is_stopped
 from licorne_core.scheduling.gang_placement import NODES_OF_A_TRY, GangSearch, Together
 from licorne_core.scheduling.measures import (
+    Candidate,
     Preempting,
-    Remedy,
+    Remedies,
     Reserving,
     ToReserve,
     first_blocker,
@@ -37,7 +31,6 @@ from licorne_core.scheduling.measures import (
 )
 from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY
 from licorne_core.scheduling.node_search.heaps import StillLooking
-from licorne_core.scheduling.planned_starts import Candidate, PlannedStarts, Starting
 from licorne_core.scheduling.preempting import ALLOCATIONS_OF_A_TRY, ToClear, ToPreempt
 from licorne_core.scheduling.replacing import (
     PLACEHOLDERS_OF_A_TRY,
@@ -48,7 +41,6 @@ from licorne_core.scheduling.replacing import (
 )
 from licorne_core.scheduling.reservations.review import LOOKS_OF_A_TRY, OVERDUE, Review, ToGiveUp
 from licorne_core.scheduling.rules import CheckContext
-from licorne_core.scheduling.shadows import Lapsed, Plan
 from licorne_core.scheduling.waiting.blockers import Blocker, backs_off, stopped_meanwhile
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.scheduling.waiting.waiting import Parked
@@ -59,8 +51,8 @@ from licorne_core.values.asks import Reservation
 _ACCEPTED: Final = AppState.ACCEPTED
 
 
-Measure = ToReserve | Plan | Lapsed | Replacement | Cancellation | ToPreempt | ToClear | ToGiveUp | Together
-"""Decisions by which no single ask is placed."""
+Measure = ToReserve | Replacement | Cancellation | ToPreempt | ToClear | ToGiveUp | Together | Any
+"""Decisions by which no single ask is placed, those of extensions among them."""
 Decision = Candidate | Measure
 
 
@@ -79,7 +71,6 @@ class Cycle:
         "_parked",
         "_parking",
         "_places",
-        "_planned",
         "_preemption",
         "_remedies",
         "_replacements",
@@ -94,24 +85,23 @@ class Cycle:
         "turn_time",
     )
 
-    def __init__(self, context: CheckContext, options: Options) -> None:
-        """Decide in the partition of the context."""
+    def __init__(self, context: CheckContext, options: Options, remedies: Remedies) -> None:
+        """Decide in the partition of the context, with the remedies of extensions."""
         self._context = context
         self._root = context.tree.root
         self._index = context.index
         self._heaps = context.index.heaps
-        self.gangs = GangSearch(context, max(1, options.tuning.fill_work // 4), may_hold=options.reservations)
+        # In this order they are asked whether they help, `step` is that in which their requests are tried.
+        self._remedies: Remedies = {
+            ReservationRequest: Reserving(context, may_hold=options.reservations),
+            **remedies,
+            PreemptionRequest: Preempting(context, may_hold=options.reservations),
+        }
+        self.gangs = GangSearch(context, max(1, options.tuning.fill_work // 4), self._remedies)
         """The search for places of gang members."""
         self._replacements = ReplacementSearch(context.nodes, context.predicates, self.gangs.elsewhere)
         self._preemption = context.preemption
         self._search = context.preemption.search
-        # In this order they are asked whether they help, `step` is that in which their requests are tried.
-        self._remedies: Mapping[type[AgedAsks], Remedy] = {
-            ReservationRequest: Reserving(context, may_hold=options.reservations),
-            StartRequest: Starting(context, may_hold=options.reservations),
-            PreemptionRequest: Preempting(context, may_hold=options.reservations),
-        }
-        self._planned = PlannedStarts(context, self.gangs)
         self.review = Review(context)
         self._parking = options.tuning.parking
         self.reserving = options.reservations
@@ -131,12 +121,13 @@ class Cycle:
     def begin_turn(self, now: float, work: int) -> None:
         """Begin a turn at unix seconds `now`, with about so much `work` to spend (see `cost`).
 
-        Shadow starts are tried beside it: a turn that had only them would never go on behind them.
+        Claims are tried beside it: a turn that had only them would never go on behind them.
         """
-        self.turn_time = self._context.shadows.time.now = now
+        claims = self._context.claims
+        self.turn_time = claims.now = now
         for blocker in self._preemption.begin_turn():
             self._context.wakeups.waiting.changed(blocker)
-        self._limit = self.cost + work + len(self._context.shadows.starts) if self._parking else None
+        self._limit = self.cost + work + len(claims.held) if self._parking else None
         self.tired = False
         if self._places.present:
             # The nodes that have changed are known then.
@@ -167,8 +158,8 @@ class Cycle:
         decision: Decision | None = None
         if self.turn_time >= review.due_since + OVERDUE:
             decision = review.decide(self.turn_time)
-        if decision is None and self._context.shadows.starts:
-            decision = self._among_planned()
+        if decision is None and self._context.claims.held:
+            decision = self._among_claims()
         if decision is None and not self.tired and wakeups.reserved.ready:
             decision = self._among_reserved()
         if decision is None and not self.tired and wakeups.replacing.ready:
@@ -189,7 +180,7 @@ class Cycle:
             self.tried
             + self._heaps.work // WORK_OF_A_TRY
             + self._search.work // ALLOCATIONS_OF_A_TRY
-            + self._context.start_search.work // LOOKS_OF_A_TRY
+            + self._context.claims.work // LOOKS_OF_A_TRY
             + self._replacements.looked_at // PLACEHOLDERS_OF_A_TRY
             + self.review.work // LOOKS_OF_A_TRY
             + self.gangs.work // NODES_OF_A_TRY
@@ -203,14 +194,14 @@ class Cycle:
         self.tried += 1
         return False
 
-    # Asks with a shadow start
+    # Asks that hold a claim
 
-    def _among_planned(self) -> Candidate | Together | Plan | Lapsed | None:
-        """First ask or gang that fits where it is planned, or a start that is planned again."""
-        for shadow in list(self._context.shadows):
+    def _among_claims(self) -> Decision | None:
+        """First decision about a claim: its asks are placed, or it is planned again."""
+        for claim in list(self._context.claims.held):
             if self._is_spent():
                 return None
-            decision = self._planned.decide(shadow, self.turn_time)
+            decision: Decision | None = claim.decide(self.turn_time)
             if decision is not None:
                 return decision
         return None

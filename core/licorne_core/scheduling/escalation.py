@@ -183,7 +183,7 @@ def _step(item: tuple[type[AgedAsks], AgedAsks]) -> int:
 
 
 def reserve_again(escalation: Escalation, group: AskGroup, now: float) -> None:
-    """Asks of the group may have nodes reserved, as no shadow start is planned for them now."""
+    """Asks of the group may have nodes reserved, as what comes before that helps none of them now."""
     reserves = group.remedy_requests.get(ReservationRequest)
     if reserves is not None:
         reserves.paused_until = -inf
@@ -191,7 +191,7 @@ def reserve_again(escalation: Escalation, group: AskGroup, now: float) -> None:
 
 
 def readmit(escalation: Escalation, request: Request, now: float) -> None:
-    """A pending ask has lost its node or its shadow start, and may have another one."""
+    """A pending ask has lost its node or its claim, and may have another one."""
     group: AskGroup = request.group
     for wants in group.remedy_requests.values():
         wants.add(request.place, now)

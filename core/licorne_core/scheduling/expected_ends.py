@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Final, NamedTuple
 
-from licorne_core.messages.backfill import Confidence
+from licorne_core.messages.claims import Confidence
 from licorne_core.model.apps.application import Application
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node

@@ -172,7 +172,7 @@ def slots_beside(node: Node, classes: Sequence[AskClass], kind: int, picks: Sequ
 
 def _times(node: Node, ask_class: AskClass, taken: Items) -> int:
     kept = EMPTY if ask_class.required_node is not None else node.kept
-    available = free_for(node, ask_class) if node.plans else node.available
+    available = free_for(node, ask_class) if node.claims else node.available
     if taken:
         available = dict(available)
         for name, value in taken:
@@ -191,7 +191,7 @@ def free_for(node: Node, ask_class: AskClass) -> dict[str, int]:
     """Available amounts of a node for asks of the class that leave free what is held for later."""
     free = dict(node.available)
     if ask_class.required_node is None:
-        for room in node.plans.values():
+        for room in node.claims.values():
             for name, value in room.leaves(ask_class, node).items():
                 free[name] = min(value, free.get(name, 0))
     return free

@@ -15,10 +15,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from licorne_core.config.schema import Backfill
 from licorne_core.messages.topology import ELASTIC_MAX, GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, TopologyCheck
 from licorne_core.model.apps.application import Application, Asking
-from licorne_core.model.apps.groups import AskGroup, StartRequest
+from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.members import Share, gather_gang, missing_of
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.domains import Domain, Domains, Path
@@ -29,7 +28,7 @@ from licorne_core.scheduling.gang_domains import DomainSearch, Kind, held_paths,
 from licorne_core.scheduling.gang_packing import Place, members_on, takes_kept
 from licorne_core.scheduling.gang_slots import MAX_KINDS, SlotTable, SlotTables
 from licorne_core.scheduling.lost_places import LostPlace
-from licorne_core.scheduling.measures import note_over_quota
+from licorne_core.scheduling.measures import Remedies, note_over_quota
 from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker
@@ -68,21 +67,21 @@ Together = GangPlacement | NodeQuestion | MemberPlacement
 class GangSearch:
     """Finds the places of whole gangs in one partition; books nothing."""
 
-    def __init__(self, context: CheckContext, part: int, *, may_hold: bool) -> None:
+    def __init__(self, context: CheckContext, part: int, remedies: Remedies) -> None:
         """Search in the partition of the context; a search looks at about `part` new nodes at a time.
 
-        With `may_hold` nodes may be held for gangs that found no place.
+        Some of the remedies may be for gangs that found no place.
         """
         self._context = context
-        self._may_hold = may_hold
+        self._remedies = remedies
         self._tables = SlotTables(context.node_book, part)
         self.work = 0
         """Nodes examined and members placed so far; `NODES_OF_A_TRY` cost as much as a try."""
 
     @property
     def always(self) -> bool:
-        """True if all gangs are placed whole, and not only those that ask for it: where backfill is on."""
-        return self._context.shadows.mode is not Backfill.OFF
+        """True if all gangs are placed whole, and not only those that ask for it."""
+        return any(remedy.is_for_gangs for remedy in self._remedies.values())
 
     def decide(
         self, leaf: Queue, app: Application, group: AskGroup, now: float
@@ -133,9 +132,15 @@ class GangSearch:
         is_growth = gang.elastic is not None and gang.elastic.has_minimum
         may_start = group.no_domain and group.together and not is_growth
         # A gang of more kinds is never placed: it would hold nodes for nothing.
-        if self._may_hold and self.always and may_start and len(shares) <= MAX_KINDS:
-            context.escalation.want(shares[0][0], StartRequest, now)
+        if may_start and len(shares) <= MAX_KINDS:
+            self._want(shares[0][0], now)
         return blocker
+
+    def _want(self, first: AskGroup, now: float) -> None:
+        """Have the gang wait for what may make room for it, by the first of its groups."""
+        for kind, remedy in self._remedies.items():
+            if remedy.may_hold and remedy.is_for_gangs:
+                self._context.escalation.want(first, kind, now)
 
     def _alone(self, app: Application, group: AskGroup) -> Node | None:
         """The node of a unit of one ask without terms, as for an ask of no gang: the short way for most.
@@ -277,19 +282,6 @@ class GangSearch:
             return blocker
         return found
 
-    def planned(
-        self, leaf: Queue, app: Application, members: Sequence[tuple[Request, Node]]
-    ) -> Together | None:
-        """The placement on the nodes that the gang is planned for, or the question about them.
-
-        None while the RM is asked.
-        """
-        if app.gang.questions:
-            return None
-        counts = Counter((request.group, node) for request, node in members)
-        found = self._question(app, [(group, node, number) for (group, node), number in counts.items()])
-        return GangPlacement(leaf, app, members) if found is None else found
-
     def _find(
         self, leaf: Queue, app: Application, shares: list[Share]
     ) -> GangPlacement | NodeQuestion | TopologyCheck:
@@ -345,17 +337,35 @@ class GangSearch:
         return held_paths(app, self._context.node_book, domains, depth)
 
     def _question(self, app: Application, places: Sequence[Place]) -> NodeQuestion | None:
-        """Ask about the nodes that the RM has not judged; None if it has judged all."""
-        unknown: dict[AskGroup, list[Node]] = {}
-        for group, node, _ in places:
-            if self._context.predicates.is_needed(group.ask_class, node, allocate=False):
-                unknown.setdefault(group, []).append(node)
-        if not unknown:
-            return None
-        return NodeQuestion(app, [(group.first().request, nodes) for group, nodes in unknown.items()])
+        return _question(self._context, app, places)
 
 
 _ANYWHERE = TopologyTerms()
+
+
+def planned(
+    context: CheckContext, app: Application, members: Sequence[tuple[Request, Node]]
+) -> GangPlacement | NodeQuestion | None:
+    """The placement on the nodes that the gang is planned for, or the question about them.
+
+    None while the RM is asked.
+    """
+    if app.gang.questions:
+        return None
+    counts = Counter((request.group, node) for request, node in members)
+    found = _question(context, app, [(group, node, number) for (group, node), number in counts.items()])
+    return GangPlacement(app.leaf, app, members) if found is None else found
+
+
+def _question(context: CheckContext, app: Application, places: Sequence[Place]) -> NodeQuestion | None:
+    """Ask about the nodes that the RM has not judged; None if it has judged all."""
+    unknown: dict[AskGroup, list[Node]] = {}
+    for group, node, _ in places:
+        if context.predicates.is_needed(group.ask_class, node, allocate=False):
+            unknown.setdefault(group, []).append(node)
+    if not unknown:
+        return None
+    return NodeQuestion(app, [(group.first().request, nodes) for group, nodes in unknown.items()])
 
 
 def _lack(

@@ -1,10 +1,11 @@
 """Remedies for asks that no node takes: nodes to reserve, victims to stop (spec §§ 8.5, 8.7, 9.2, 9.5).
 
 A remedy finds a measure for the asks of a group that have waited long enough for it. `Cycle` has a table of
-the remedies. A remedy changes waiting lines and deadlines, but no books.
+the remedies, to which extensions add theirs. A remedy changes waiting lines and deadlines, but no books.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from math import inf
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import (
     ANY_VERSION,
     SEARCH_INTERVAL,
+    AgedAsks,
     AskGroup,
     PreemptionRequest,
     ReservationRequest,
@@ -41,12 +43,20 @@ NO_QUEUE_QUOTA = "Not enough queue quota"
 NO_FIT_ON_REQUIRED_NODE = "No fit on required node, preemption does not help"
 
 
+Candidate = tuple[Queue, Application, Request, Node]
+"""A decision: leaf, application, its ask, and the node that the ask goes to."""
+
+
 class ToReserve(NamedTuple):
     """A decision: reserve the node for the ask (spec §§ 8.5, 8.7)."""
 
     app: Application
     request: Request
     node: Node
+
+
+Remedies = Mapping[type[AgedAsks], "Remedy"]
+"""Remedies by the kind of their requests, in the order in which they are asked whether they help."""
 
 
 class Remedy(ABC):
@@ -56,6 +66,11 @@ class Remedy(ABC):
         """In the partition of the context. With `may_hold` nodes may be held for asks that found none."""
         self.context = context
         self.may_hold = may_hold
+
+    @property
+    def is_for_gangs(self) -> bool:
+        """True if it makes room for whole gangs; all gangs are placed whole then."""
+        return False
 
     @abstractmethod
     def helps(self, group: AskGroup, over: Quota | None) -> bool:

@@ -7,26 +7,29 @@ from math import inf
 
 from licorne_core.config.schema import Backfill
 from licorne_core.model.apps.application import Application, Asking
-from licorne_core.model.apps.groups import AskGroup, StartRequest
+from licorne_core.model.apps.groups import AskGroup, OfNoNode
 from licorne_core.model.apps.members import first_asks, gather_gang, next_members
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.nodes.node import Node
-from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
 from licorne_core.scheduling.checks import ask_blocker
 from licorne_core.scheduling.escalation import reserve_again
-from licorne_core.scheduling.gang_placement import GangSearch, Together
-from licorne_core.scheduling.measures import Remedy, first_blocker, is_cluster
+from licorne_core.scheduling.gang_placement import Together, planned
+from licorne_core.scheduling.measures import Candidate, Remedy, first_blocker, is_cluster
 from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
-from licorne_core.scheduling.shadows import REPLAN_TIME, Lapsed, NodesAsked, Plan, ShadowStart
-from licorne_core.scheduling.start_search import Kind
+from licorne_core.scheduling.shadows import (
+    REPLAN_TIME,
+    Lapsed,
+    NodesAsked,
+    Plan,
+    Shadows,
+    ShadowStart,
+    Trying,
+)
+from licorne_core.scheduling.start_search import Kind, StartSearch
 from licorne_core.scheduling.unplanned import RETRY_TIME, Likeness, likeness
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.asks import AskClass
-
-Candidate = tuple[Queue, Application, Request, Node]
-"""A decision: leaf, application, its ask, and the node that the ask goes to."""
 
 
 def kinds_of(app: Application, request: Request) -> list[Kind]:
@@ -36,14 +39,37 @@ def kinds_of(app: Application, request: Request) -> list[Kind]:
     return [Kind(share[0].ask_class, first_asks(share)) for share in next_members(app)]
 
 
+class StartRequest(OfNoNode):
+    """The asks that may hold a shadow start. After a plan that failed it pauses for a while."""
+
+    __slots__ = ()
+
+    def age(self) -> float:
+        """`reserve.after` of the leaf."""
+        after: float = self.app.leaf.settings.reserve_after
+        return after
+
+
 class Starting(Remedy):
     """The ask holds a shadow start from then on, where backfill is on."""
+
+    def __init__(
+        self, context: CheckContext, shadows: Shadows, search: StartSearch, *, may_hold: bool
+    ) -> None:
+        """In the partition of the context."""
+        super().__init__(context, may_hold=may_hold)
+        self._shadows = shadows
+        self._search = search
+
+    @property
+    def is_for_gangs(self) -> bool:
+        """True where backfill is on: a gang holds a start as a whole."""
+        return self._shadows.mode is not Backfill.OFF
 
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
         """True if the nodes, or all of them together, stop asks that may go to any of them."""
         is_short = over is None or over is self.context.tree.root
-        backfills = self.may_hold and self.context.shadows.mode is not Backfill.OFF
-        return is_short and backfills and group.ask_class.required_node is None
+        return is_short and self.may_hold and self.is_for_gangs and group.ask_class.required_node is None
 
     def decide(
         self, wants: StartRequest, request: Request, now: float
@@ -54,7 +80,7 @@ class Starting(Remedy):
 
         Another ask of its class may have found that out a moment ago.
         """
-        context, app, shadows = self.context, wants.app, self.context.shadows
+        context, app, shadows = self.context, wants.app, self._shadows
         if app.gang.has_member(request.ask):
             gather_gang(app)
         blocker = ask_blocker(context, Asking(app, wants.group))
@@ -73,7 +99,7 @@ class Starting(Remedy):
         elif (until := unplanned.turn(app.app_id, asks, now)) <= now:
             is_gang = app.gang.has_member(request.ask)
             own = next((one for one in shadows if is_gang and one.is_gang and one.app is app), None)
-            plan = context.start_search.plan(app, kinds, now, own=own, asked=wants.asked)
+            plan = self._search.plan(app, kinds, now, own=own, asked=wants.asked)
             if isinstance(plan, NodeQuestion):
                 wants.asked += 1
                 return plan
@@ -94,13 +120,13 @@ class Starting(Remedy):
         return asks in self.context.applications
 
 
-class PlannedStarts:
+class PlannedStarts(Trying):
     """Tries the holders of shadow starts in one partition; changes no books."""
 
-    def __init__(self, context: CheckContext, gangs: GangSearch) -> None:
+    def __init__(self, context: CheckContext, search: StartSearch) -> None:
         """Try in the partition of the context."""
         self._context = context
-        self._gangs = gangs
+        self._search = search
 
     def decide(self, shadow: ShadowStart, now: float) -> Candidate | Together | Plan | Lapsed | None:
         """The holder on the nodes that it is planned for, or another plan: for a stale one, or earlier.
@@ -132,10 +158,9 @@ class PlannedStarts:
             return None
         kinds = kinds_of(app, shadow.request)
         before = inf if shadow.is_stale else shadow.start
-        search = self._context.start_search
         plan = None
         if may_start:
-            plan = search.plan(app, kinds, now, before=before, own=shadow, asked=shadow.asked)
+            plan = self._search.plan(app, kinds, now, before=before, own=shadow, asked=shadow.asked)
         if isinstance(plan, NodeQuestion):
             shadow.asked += 1
             return plan
@@ -162,7 +187,7 @@ class PlannedStarts:
             together = AskClass.of(dict(items), runtime=shadow.runtime)
             if not node.takes(together, holder=shadow):
                 return None
-        return self._gangs.planned(app.leaf, app, shadow.members)
+        return planned(self._context, app, shadow.members)
 
     def _has_changed(self, shadow: ShadowStart) -> bool:
         """True if other members start next than those that it was planned for, or have to be elsewhere."""
@@ -171,6 +196,6 @@ class PlannedStarts:
         is_elastic = shadow.app.gang.elastic is not None
         return (
             sum(count for _, count in shares) != len(shadow.members)
-            or (is_elastic and any(one.shadow is not shadow for share in shares for one in first_asks(share)))
-            or self._context.start_search.inside(shadow.app, shadow.request) != shadow.inside
+            or (is_elastic and any(one.claim is not shadow for share in shares for one in first_asks(share)))
+            or self._search.inside(shadow.app, shadow.request) != shadow.inside
         )

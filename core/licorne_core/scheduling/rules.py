@@ -11,6 +11,7 @@ from licorne_core.messages import reasons
 from licorne_core.messages.commands import Hold
 from licorne_core.model.apps.application import Application
 from licorne_core.model.budgets import BudgetBook
+from licorne_core.model.claims import Claims
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.tree import QueueTree
@@ -19,8 +20,6 @@ from licorne_core.scheduling.lost_places import LostPlaces
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.predicates import PredicateChecks
 from licorne_core.scheduling.preempting import Preemption
-from licorne_core.scheduling.shadows import Shadows
-from licorne_core.scheduling.start_search import StartSearch
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.waiting import Watch
@@ -51,8 +50,7 @@ class CheckContext:
     preemption: Preemption
     watch: Watch
     budgets: BudgetBook
-    shadows: Shadows
-    start_search: StartSearch
+    claims: Claims
     places: LostPlaces
     tuning: Tuning
     extensions: dict[str, Any] = field(default_factory=dict)

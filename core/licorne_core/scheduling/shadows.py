@@ -3,7 +3,7 @@
 With `backfill` of root a blocked ask that has waited for `reserve.after` gets a shadow start: the earliest
 time at which all that it needs fits, by the expected ends of what runs. An ask passes it on a planned node
 only if its own declared end comes before, or if it leaves the planned room free at that time
-(`model/nodes/planned.py`). The holder itself is tried first in every pass, and starts as soon as it fits.
+(`planned_room.py`). The holder itself is tried first in every pass, and starts as soon as it fits.
 
 A start that was told is kept. It is *stale*, and planned again in the next pass, once a node of it is lost,
 or the holder has not started `GRACE` seconds after it. Something runs longer than expected then; it is
@@ -12,21 +12,25 @@ end is known there is no start, and the ask has a node reserved as without backf
 (`unplanned.py`), and others are planned.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from licorne_core.config.schema import Backfill
-from licorne_core.messages.backfill import Confidence
+from licorne_core.messages.claims import BehindReservationCheck, Confidence
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
+from licorne_core.model.claims import Claim, Claims
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.nodes.planned import AllocationId, PlannedRoom, TurnTime
 from licorne_core.scheduling.escalation import Escalation, readmit
+from licorne_core.scheduling.planned_room import BEHIND, AllocationId, PlannedRoom
 from licorne_core.scheduling.start_domains import Inside
 from licorne_core.scheduling.unplanned import Unplanned
 from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
+from licorne_core.values.counters import Counters
+from licorne_core.values.ids import AllocationKey
 from licorne_core.values.resources import Items
 from licorne_core.values.tags import START_BY, read_seconds
 from licorne_core.values.timers import Due, Timer, Timers
@@ -41,35 +45,14 @@ REPLAN_TIME = 5.0
 """Seconds from a plan to the next look for an earlier start, as something may have ended before its time."""
 
 
-class ShadowStart:
+class ShadowStart(Claim):
     """The planned start of an ask or a gang, with the room on nodes that it is planned for.
 
     Times are in unix seconds. Compared by identity.
     """
 
-    __slots__ = (
-        "app",
-        "asked",
-        "confidence",
-        "end",
-        "first_told",
-        "inside",
-        "is_gang",
-        "is_stale",
-        "looked_at",
-        "lost_node",
-        "members",
-        "places",
-        "read_to",
-        "since",
-        "start",
-        "told_late",
-    )
-
-    app: Application
-    members: Sequence[tuple[Request, Node]]
-    """The asks, each with the node that it is planned for: one, or all placeholders of a gang."""
     is_gang: bool
+    """True if its members are all placeholders of a gang, and not one ask."""
     inside: Inside | None
     """Where the members have to be, as it was when it was planned."""
     start: float
@@ -77,7 +60,7 @@ class ShadowStart:
     """The start that was told first."""
     since: float
     """Time at which it was told first."""
-    end: float
+    expected_end: float
     """Its expected end, inf for unknown."""
     confidence: Confidence
     places: dict[Node, Items]
@@ -95,8 +78,9 @@ class ShadowStart:
     told_late: bool
     """True once an event has told that it is later than its holder wants."""
 
-    def __init__(self, plan: "Plan", now: float) -> None:
+    def __init__(self, shadows: "Shadows", plan: "Plan", now: float) -> None:
         """Take a plan, which is told from now on."""
+        self._shadows = shadows
         self.app = plan.app
         self.first_told = plan.start
         self.since = now
@@ -109,7 +93,7 @@ class ShadowStart:
         self.members = plan.members
         self.is_gang = plan.app.gang.has_member(plan.request.ask)
         self.inside = plan.inside
-        self.start, self.end, self.confidence = plan.start, plan.end, plan.confidence
+        self.start, self.expected_end, self.confidence = plan.start, plan.end, plan.confidence
         self.is_stale = self.lost_node = False
         self.looked_at = now
         self.read_to = plan.read_to
@@ -133,7 +117,7 @@ class ShadowStart:
     @property
     def runtime(self) -> float:
         """Its expected runtime in seconds, inf for unknown."""
-        return self.end - self.start
+        return self.expected_end - self.start
 
     @property
     def nodes(self) -> list[Node]:
@@ -144,6 +128,37 @@ class ShadowStart:
     def timer(self) -> Timer:
         """The name of its deadline."""
         return Timer(Due.SHADOW, self.app.app_id, self.request.key)
+
+    def decide(self, now: float) -> Any:
+        """See `planned_starts.py`."""
+        return self._shadows.trying.decide(self, now)
+
+    def placed(self, now: float) -> None:
+        """Count how far off the start was that was told first."""
+        self._shadows.counters.note_eta_error(self.confidence, now - self.first_told)
+
+    def end(self) -> None:
+        """Another ask may hold a start."""
+        self._shadows.end(self)
+
+    def give_up(self, now: float) -> None:
+        """The ask may have another start later."""
+        self._shadows.give_up(self, now)
+
+    def lose(self, node: Node) -> None:
+        """It is planned again."""
+        self._shadows.lose(self, node)
+
+    def check(self, request: Request) -> BehindReservationCheck | None:
+        """Say how many of its nodes refuse the request for it."""
+        ask_class, own = request.ask.ask_class, request.claim
+        nodes = sum(node.refusal(ask_class, holder=own) == BEHIND for node in self.places)
+        if not nodes:
+            return None
+        key = AllocationKey("") if self.is_gang else self.request.key
+        return BehindReservationCheck(
+            app_id=self.app.app_id, key=key, start=self.start, claim="shadow start", nodes=nodes
+        )
 
 
 def start_by(app: Application, request: Request) -> float:
@@ -230,17 +245,37 @@ class CalendarFull(OfThing):
         return shadows.has_room
 
 
+class Trying(ABC):
+    """Tries the holders of shadow starts."""
+
+    @abstractmethod
+    def decide(self, shadow: ShadowStart, now: float) -> Any:
+        """The holder on the nodes that it is planned for, or another plan; None for neither."""
+
+
 class Shadows:
     """The shadow starts of one partition.
 
-    Always true: the ask of a shadow start is pending and knows it, so does each node with room for it,
-    and it has a deadline.
+    Always true: each has a deadline, and knows the nodes with room for it.
     """
 
+    trying: Trying
+    """Set right after: it reads all other parts of the partition."""
+
     def __init__(
-        self, wakeups: Wakeups, dirty: Dirty, escalation: Escalation, timers: Timers[Timer], mode: Backfill
+        self,
+        claims: Claims,
+        wakeups: Wakeups,
+        dirty: Dirty,
+        escalation: Escalation,
+        timers: Timers[Timer],
+        counters: Counters,
+        mode: Backfill,
     ) -> None:
         """Start empty."""
+        claims.reasons.add(BEHIND)
+        self._claims = claims
+        self.counters = counters
         self._wakeups = wakeups
         self._escalation = escalation
         self._blockers: Blockers = wakeups.blockers
@@ -251,7 +286,6 @@ class Shadows:
         """The shadow starts, in the order in which they were told first."""
         self.asking: dict[Application, None] = {}
         """Applications that are to have a start if the RM lets them go to the nodes for it."""
-        self.time = TurnTime()
         self.unplanned = Unplanned()
         """The pauses of asks for which no start was found."""
 
@@ -284,15 +318,16 @@ class Shadows:
         """Let the ask hold the planned start, in place of the one that it has."""
         shadow = plan.shadow
         if shadow is None:
-            shadow = ShadowStart(plan, now)
-            self.starts[shadow] = None
+            shadow = ShadowStart(self, plan, now)
+            self.starts[shadow] = self._claims.held[shadow] = None
         else:
             self._let_go(shadow)
             shadow.follow(plan, now)
         for request, _ in plan.members:
-            request.shadow = shadow
+            request.claim = shadow
         for node, items in plan.places.items():
-            node.plans[shadow] = PlannedRoom(plan.start, plan.end, items, plan.going[node], now, self.time)
+            going = plan.going[node]
+            node.claims[shadow] = PlannedRoom(plan.start, plan.end, items, going, now, self._claims)
             shadow.places[node] = items
             self._dirty.mark_filled(node)
         self._timers.set(shadow.timer, plan.start + GRACE)
@@ -306,10 +341,10 @@ class Shadows:
 
     def end(self, shadow: ShadowStart) -> None:
         """An ask is not pending any more: the others of a gang lose the start as well."""
-        self._end(shadow, self.time.now)
+        self._end(shadow, self._claims.now)
 
     def _end(self, shadow: ShadowStart, now: float) -> None:
-        del self.starts[shadow]
+        del self.starts[shadow], self._claims.held[shadow]
         self._let_go(shadow)
         for request, _ in shadow.members:
             if request.is_pending:
@@ -322,20 +357,19 @@ class Shadows:
         shadow.is_stale = True
         self._wakeups.waiting.runnable = True
 
-    def lose(self, node: Node) -> None:
-        """The node is gone, takes no more asks, or has another size."""
-        for shadow in list(node.plans):
-            self._leave(shadow, node)
-            shadow.lost_node = True
-            self.overdue(shadow)
+    def lose(self, shadow: ShadowStart, node: Node) -> None:
+        """A node of it is gone, takes no more asks, or has another size."""
+        self._leave(shadow, node)
+        shadow.lost_node = True
+        self.overdue(shadow)
 
     def _let_go(self, shadow: ShadowStart) -> None:
         self._timers.cancel(shadow.timer)
         for request, _ in shadow.members:
-            request.shadow = None
+            request.claim = None
         for node in list(shadow.places):
             self._leave(shadow, node)
 
     def _leave(self, shadow: ShadowStart, node: Node) -> None:
-        del node.plans[shadow], shadow.places[node]
+        del node.claims[shadow], shadow.places[node]
         self._dirty.mark_node(node)

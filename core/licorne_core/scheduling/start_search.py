@@ -12,17 +12,18 @@ from heapq import nsmallest
 from math import inf
 from typing import NamedTuple
 
-from licorne_core.messages.backfill import Confidence
+from licorne_core.messages.claims import Confidence
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
+from licorne_core.model.claims import Claims
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node, is_out
-from licorne_core.model.nodes.planned import AllocationId
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.scheduling.expected_ends import ExpectedEnds
 from licorne_core.scheduling.gang_domains import Picks, rank_of
 from licorne_core.scheduling.gang_slots import MAX_KINDS
 from licorne_core.scheduling.node_search.heaps import StillLooking
+from licorne_core.scheduling.planned_room import AllocationId
 from licorne_core.scheduling.predicates import BATCH, NodeQuestion, PredicateChecks
 from licorne_core.scheduling.shadows import Plan, ShadowStart
 from licorne_core.scheduling.start_domains import DomainStarts, End, Inside, Room, inside_of, times
@@ -62,10 +63,12 @@ class StartSearch:
         tree: QueueTree,
         ends: ExpectedEnds,
         predicates: PredicateChecks,
+        claims: Claims,
         part: int,
     ) -> None:
         """Search these nodes; a search that costs more than `part` goes on in another turn."""
         self.ends = ends
+        self.claims = claims
         self._predicates = predicates
         self._nodes = nodes
         self._tree = tree
@@ -82,8 +85,6 @@ class StartSearch:
         self._first_end = inf
         self._rest: Iterator[Node] = iter(())
         self._starts: DomainStarts | None = None
-        self.work = 0
-        """What searches have cost so far."""
 
     def plan(
         self,
@@ -114,13 +115,13 @@ class StartSearch:
                 return None
         starts = self._starts
         assert starts is not None, "the search has begun"
-        until = self.work + self._part
+        until = self.claims.work + self._part
         self.ends.catch_up()
         for node in self._rest:
             self._look(node, now)
-            if self.work >= until:
+            if self.claims.work >= until:
                 raise StillLooking
-        if until - self.work < self._part // 2:
+        if until - self.claims.work < self._part // 2:
             # What follows is not done in parts.
             raise StillLooking
         self._look_again(starts, now)
@@ -148,7 +149,7 @@ class StartSearch:
         """The earliest time for one ask that may go anywhere, and the first node of those with room then."""
         rooms = self._rooms
         start = max(now, min((room.steps[0][0] for room in rooms.values()), default=inf))
-        self.work += len(rooms) // ROOMS_AT_ONE
+        self.claims.work += len(rooms) // ROOMS_AT_ONE
         if start == inf:
             return inf, None
         node = min((node for node, room in rooms.items() if room.steps[0][0] <= start), key=rank_of)
@@ -158,10 +159,10 @@ class StartSearch:
         """The earliest time for several asks, or for one that has to be in a domain, and their places."""
         before = starts.work
         try:
-            start = max(now, starts.earliest(until - self.work))
+            start = max(now, starts.earliest(until - self.claims.work))
             return start, None if start == inf else starts.places(start)
         finally:
-            self.work += starts.work - before
+            self.claims.work += starts.work - before
 
     def _question(self, app: Application, picks: Picks, asked: int) -> NodeQuestion | None:
         """What to ask the RM before the plan; None if it has agreed to all nodes.
@@ -192,7 +193,7 @@ class StartSearch:
             for node, room in self._rooms.items()
             if (gains := room.gains(number)) and self._predicates.is_needed(ask_class, node, allocate=False)
         ]
-        self.work += len(others)
+        self.claims.work += len(others)
         return [node for _, _, node in nsmallest(min(most, BATCH), others, key=lambda one: one[:2])]
 
     def inside(self, app: Application, request: Request) -> Inside | None:
@@ -219,7 +220,7 @@ class StartSearch:
         is_anywhere = inside.depth == inside.slice_size == 0
         self._is_one = is_anywhere and len(kinds) == len(kinds[0].requests) == 1
         requests = (request for kind in kinds for request in kind.requests)
-        self._own = own or next((one.shadow for one in requests if one.shadow is not None), None)
+        self._own = own or next((one.claim for one in requests if one.claim is not None), None)
         self._rooms, self._first_end = {}, inf
         nodes = list(self._nodes.by_id.values())
         if before < inf and self._is_one and self._own is not None and not self.ends.undeclared:
@@ -252,7 +253,7 @@ class StartSearch:
 
     def _look(self, node: Node, now: float) -> None:
         """Note the room on the node, if there ever is any."""
-        self.work += COST_OF_A_LOOK
+        self.claims.work += COST_OF_A_LOOK
         kinds = self._kinds
         room: Room | None = None
         if len(kinds) == 1:
@@ -296,7 +297,7 @@ class StartSearch:
         all_free, ends = self._free_on(node, now)
         room = Room([], all_free, ends)
         free = dict(all_free)
-        self.work += len(may) * (1 + len(ends))
+        self.claims.work += len(may) * (1 + len(ends))
         time, before = now, [0] * len(may)
         for end in (*ends, End(inf, ())):
             if end.time > time:
@@ -315,15 +316,15 @@ class StartSearch:
         """What is free on the node now beside other starts, and what ends there in time, in order."""
         work = self.ends.work
         known = self.ends.on(node, now)
-        self.work += self.ends.work - work
+        self.claims.work += self.ends.work - work
         ends = known.ends
         if ends and ends[-1].time >= self._before:
             ends = [end for end in ends if end.time < self._before]
-        if not node.plans:
+        if not node.claims:
             return known.free, ends
-        self.work += len(node.plans)
+        self.claims.work += len(node.claims)
         free, all_ends = dict(known.free), list(ends)
-        for shadow, room in node.plans.items():
+        for shadow, room in node.claims.items():
             if shadow is not self._own:
                 refund(free, room.items)
                 if room.end < self._before:

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from licorne_core.messages.backfill import BehindReservationCheck
+from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.messages.reasons import Check, NodesCheck, QueueCheck
 from licorne_core.messages.reports import Explanation
 from licorne_core.model.apps.application import Application, Asking

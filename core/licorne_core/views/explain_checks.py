@@ -6,18 +6,18 @@ from heapq import nsmallest
 from itertools import islice
 
 from licorne_core.config.properties import APP_RESERVATION_MAX_NODES, RESERVATION_MAX_NODES
-from licorne_core.messages.backfill import BehindReservationCheck
+from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.messages.reasons import NodesCheck, PreemptionCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import ReservationRequest, preemption_request_of
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.nodes.node import BEHIND, CORDONED, RESERVED, Node
+from licorne_core.model.nodes.node import CORDONED, RESERVED, Node
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.order import ReservedAsks
 from licorne_core.scheduling.preemption import Law, Refusal
 from licorne_core.values.asks import AskClass, HolderReason, QueueReservations, Reservation, ReservationBound
-from licorne_core.values.ids import AllocationKey, NodeId, QueuePath
+from licorne_core.values.ids import NodeId, QueuePath
 from licorne_core.values.resources import charge, in_units
 
 MOST_QUEUES = 5
@@ -134,7 +134,7 @@ def nodes_asked(
     cordons: list[tuple[NodeId, OperatorMark]] = []
     looks = 0
     for node in nodes:
-        refusal = node.refusal(ask_class, reserved=node.node_id == own, holder=request.shadow)
+        refusal = node.refusal(ask_class, reserved=node.node_id == own, holder=request.claim)
         if refusal is not None:
             causes[refusal] += 1
         if refusal == CORDONED and node.cordon is not None and len(cordons) < MOST_CORDONS:
@@ -156,18 +156,9 @@ def nodes_asked(
 
 
 def behind_checks(partition: Partition, request: Request) -> tuple[BehindReservationCheck, ...]:
-    """The first holder of a shadow start that the ask would delay on a node with room; none, or one."""
-    for shadow in partition.shadows:
-        behind = sum(
-            node.refusal(request.ask.ask_class, holder=request.shadow) == BEHIND for node in shadow.places
-        )
-        if behind:
-            key = AllocationKey("") if shadow.is_gang else shadow.request.key
-            found = BehindReservationCheck(
-                app_id=shadow.app.app_id, key=key, start=shadow.start, nodes=behind
-            )
-            return (found,)
-    return ()
+    """The first claim from which the ask would take room, on a node that has some; none, or one."""
+    checks = (claim.check(request) for claim in partition.claims.held)
+    return next(((check,) for check in checks if check is not None), ())
 
 
 def _asked_nodes(partition: Partition, required: NodeId | None) -> list[Node]:

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
-from licorne_core.messages.backfill import Confidence
+from licorne_core.messages.claims import Confidence
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import MAY_GO, Request
@@ -144,14 +144,14 @@ class Projection:
                     self._expect(app, node, request.ask, allocation.allocation_time)
         for shadow in self._partition.shadows:
             for node in shadow.places:
-                if shadow.end < inf:
+                if shadow.expected_end < inf:
                     # From then on the room that it holds is free.
-                    self._push(shadow.end, node, (), (), shadow.confidence)
+                    self._push(shadow.expected_end, node, (), (), shadow.confidence)
         return True
 
     def _expect(self, app: Application, node: Node, ask: Ask, begin: float) -> None:
         """Note the end of an allocation that runs from `begin` on, unless it is unknown."""
-        runtime, confidence = self._partition.check_context.start_search.ends.expected(app, ask)
+        runtime, confidence = self._partition.ends.expected(app, ask)
         if runtime is not None:
             end = extended(begin + runtime, self._now)
             self._push(end, node, app.quotas, ask.ask_class.items, confidence)
@@ -268,7 +268,7 @@ class Projection:
         if ask_class.required_node not in (None, node.node_id):
             return False
         free = self._free_on(node)
-        for room in node.plans.values():
+        for room in node.claims.values():
             if time < room.end and time + ask_class.runtime > room.start:
                 free = dict(free)
                 refund(free, room.items)

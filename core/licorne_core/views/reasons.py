@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from licorne_core.messages.backfill import BEHIND_RESERVATION
+from licorne_core.messages.claims import BEHIND_RESERVATION
 from licorne_core.messages.reasons import NO_NODE_FITS
 from licorne_core.messages.reports import WaitingAsks
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import ASSUMED, TO_REPLACE, Request
-from licorne_core.model.nodes.node import BEHIND
+from licorne_core.model.claims import Claim
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.shadows import ShadowStart
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import charge
@@ -59,8 +58,8 @@ class _Alike(NamedTuple):
     key: str
     is_parked: bool = False
     """True if the scheduler knows of no node for them."""
-    shadow: ShadowStart | None = None
-    """The shadow start that they hold."""
+    claim: Claim | None = None
+    """What they hold for later."""
 
 
 @dataclass(slots=True)
@@ -77,8 +76,8 @@ class _Sum:
 _Row = tuple[QueuePath, str, str]
 """Queue, code and subject."""
 
-_Wanted = tuple[AskClass, ShadowStart | None]
-"""Class of asks, and the shadow start that they hold."""
+_Wanted = tuple[AskClass, Claim | None]
+"""Class of asks, and what they hold for later."""
 
 
 def waiting_asks(partition: Partition) -> Iterator[WaitingAsks | None]:
@@ -95,7 +94,7 @@ def waiting_asks(partition: Partition) -> Iterator[WaitingAsks | None]:
             continue
         for number, alike in enumerate(_of_application(partition, app), 1):
             if alike is not None and alike.obstacle is None:
-                only_nodes.setdefault((alike.ask_class, alike.shadow), []).append(alike)
+                only_nodes.setdefault((alike.ask_class, alike.claim), []).append(alike)
             elif alike is not None:
                 _add(rows, alike, alike.obstacle)
             if not number % STEP:
@@ -129,7 +128,7 @@ def _add(rows: dict[_Row, _Sum], alike: _Alike, found: Obstacle | None, cause: s
 
 
 def _of_application(partition: Partition, app: Application) -> Iterator[_Alike | None]:
-    """The waiting asks of an application, those with a reservation or a shadow start one by one."""
+    """The waiting asks of an application, those with a reservation or a claim one by one."""
     context = partition.check_context
     if app.assumed_count or app.replacing_count:
         yield from _placed_soon(app)
@@ -141,8 +140,8 @@ def _of_application(partition: Partition, app: Application) -> Iterator[_Alike |
     for request in list(app.backing_off.values()):
         if request.reservation is None:
             yield _alone(partition, app, request)
-    for shadow in list(partition.shadows):
-        for request, _ in shadow.members if shadow.app is app else ():
+    for claim in list(partition.claims.held):
+        for request, _ in claim.members if claim.app is app else ():
             if request.is_pending and request.reservation is None and request.group is not None:
                 alone[request.group] += 1
                 yield _alone(partition, app, request)
@@ -170,23 +169,23 @@ def _placed_soon(app: Application) -> Iterator[_Alike | None]:
 
 
 def _alone(partition: Partition, app: Application, request: Request) -> _Alike:
-    """A pending ask with a reservation, a shadow start or a back-off of its own."""
+    """A pending ask with a reservation, a claim or a back-off of its own."""
     ask, reservation = request.ask, request.reservation
     found = obstacle(partition.check_context, subject_of(app, request))
     if found is None and reservation is not None and reservation.node_id is not None:
         node = partition.nodes.by_id.get(reservation.node_id)
         if node is not None and node.takes(ask.ask_class, reserved=True):
             found = _TURN
-    return _Alike(found, app, ask.ask_class, 1, ask.key, is_parked=True, shadow=request.shadow)
+    return _Alike(found, app, ask.ask_class, 1, ask.key, is_parked=True, claim=request.claim)
 
 
 def _first(group: AskGroup) -> str:
-    """Key of the first pending ask of a group without a reservation or a shadow start."""
+    """Key of the first pending ask of a group without a reservation or a claim."""
     first = group.first().request
-    if first.reservation is first.shadow is None:
+    if first.reservation is first.claim is None:
         return str(first.key)
     asks = (place.request for place in group.heap if waits(place))
-    return next((str(one.key) for one in asks if one.reservation is one.shadow is None), "")
+    return next((str(one.key) for one in asks if one.reservation is one.claim is None), "")
 
 
 def _add_those_at_nodes(
@@ -200,7 +199,7 @@ def _add_those_at_nodes(
     nodes = list(partition.nodes.by_id.values())
     stride = -(-len(nodes) // max(LEAST_NODES, MOST_LOOKS // max(1, len(classes)))) or 1
     looks = spent = 0
-    for (ask_class, shadow), found in classes.items():
+    for (ask_class, claim), found in classes.items():
         required = ask_class.required_node
         if required is not None:
             node = partition.nodes.by_id.get(required)
@@ -211,7 +210,7 @@ def _add_those_at_nodes(
         fits = False
         for node in looked_at:
             spent += 1
-            refusal = node.refusal(ask_class, holder=shadow)
+            refusal = node.refusal(ask_class, holder=claim)
             if refusal is None:
                 fits = True
                 break
@@ -220,7 +219,7 @@ def _add_those_at_nodes(
                 yield
         looks += len(looked_at)
         is_whole = required is not None or len(looked_at) == len(nodes)
-        short = _BEHIND if BEHIND in causes else _NODES
+        short = _NODES if partition.claims.reasons.isdisjoint(causes) else _BEHIND
         cause = _most_frequent(causes) or (UNKNOWN if required is None else NOT_REGISTERED)
         for alike in found:
             is_short = not fits if is_whole else alike.is_parked

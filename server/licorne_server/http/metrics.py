@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from heapq import nsmallest
 from typing import NamedTuple
 
-from licorne_core.messages.backfill import Confidence
+from licorne_core.messages.claims import Confidence
 from licorne_core.messages.reports import Census
 from licorne_core.values.app_states import AppState
 from licorne_core.values.counters import Counters, Histogram

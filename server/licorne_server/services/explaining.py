@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import assert_never
 
 from licorne.v1 import state_pb2 as pb
-from licorne_core.messages.backfill import BehindReservationCheck
 from licorne_core.messages.budgets import BudgetCheck
+from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.messages.fairness import HoursCheck
 from licorne_core.messages.operators import HeldCheck, StoppedQueueCheck
 from licorne_core.messages.reasons import (

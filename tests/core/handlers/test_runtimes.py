@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from extensions.stops.building import kill
-from licorne_core.messages.backfill import Confidence
+from licorne_core.messages.claims import Confidence
 from licorne_core.messages.commands import NodeAction, TerminationType
 from licorne_core.model.runtimes import FEWEST_SAMPLES, Runtimes
 from licorne_core.values.asks import Shape

@@ -1,6 +1,6 @@
 """Shadow starts: the times that blocked asks are planned for, and the asks that pass them."""
 
-from licorne_core.messages.backfill import BehindReservationCheck
+from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.messages.commands import NodeAction, Tick
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.events.records import EventType
@@ -87,7 +87,7 @@ def test_who_would_delay_a_start_is_told_the_holder() -> None:
     report = last(explain(partition, partition.applications[AppId("third")], "late"))
     (check,) = [one for one in report.checks if one.code == "BEHIND_RESERVATION"]
     assert check == BehindReservationCheck(
-        app_id=AppId("second"), key=AllocationKey("large"), start=START + 100, nodes=1
+        app_id=AppId("second"), key=AllocationKey("large"), start=START + 100, claim="shadow start", nodes=1
     )
     assert (
         report.summary
@@ -318,7 +318,7 @@ def test_a_gang_of_too_many_kinds_holds_no_start() -> None:
 def test_a_class_without_a_start_is_looked_for_once_whoever_asks() -> None:
     """A thousand applications with one ask of the class cost one search, and then one in 15 seconds."""
     driver = world(10, 4, properties=CONSERVATIVE)
-    search = driver.scheduler.partitions[PartitionName("[rm1]default")].check_context.start_search
+    search = driver.scheduler.partitions[PartitionName("[rm1]default")].claims
     driver.do(asks(job("first", "runs", 10)))
     driver.do(apps(*(app(f"app{number}", "root.a") for number in range(100))))
     driver.do(asks(job("app0", "k", 8, 50)))
@@ -333,7 +333,7 @@ def test_a_class_without_a_start_is_looked_for_once_whoever_asks() -> None:
 def test_many_classes_without_a_start_are_looked_for_one_after_the_other() -> None:
     """However many there are, sixteen in 15 seconds are; and what may start has its turn among them."""
     driver = world(100, properties=CONSERVATIVE)
-    search = driver.scheduler.partitions[PartitionName("[rm1]default")].check_context.start_search
+    search = driver.scheduler.partitions[PartitionName("[rm1]default")].claims
     driver.do(asks(job("first", "runs", 40)))
     driver.do(asks(job("third", "k", 61, 1)))
     first = search.work
@@ -361,7 +361,7 @@ def test_an_application_without_starts_does_not_hold_up_another() -> None:
 def test_what_no_node_is_large_enough_for_costs_no_search() -> None:
     """Thousands of such asks take no turn from others, and one is planned once there is such a node."""
     driver = world(10, properties=CONSERVATIVE)
-    search = driver.scheduler.partitions[PartitionName("[rm1]default")].check_context.start_search
+    search = driver.scheduler.partitions[PartitionName("[rm1]default")].claims
     driver.do(asks(*(job("first", f"k{number}", 11 + number, 50) for number in range(500))))
     assert search.work == 0
     driver.do(asks(job("second", "runs", 5, 100)), asks(job("second", "waits", 9, 50)))
@@ -371,7 +371,7 @@ def test_what_no_node_is_large_enough_for_costs_no_search() -> None:
 def test_a_search_costs_what_has_changed_since_the_last_one() -> None:
     """Nodes that are known are not read again, and an earlier start is looked for on changed nodes only."""
     driver = world(*[10] * 60, properties=EASY)
-    search = driver.scheduler.partitions[PartitionName("[rm1]default")].check_context.start_search
+    search = driver.scheduler.partitions[PartitionName("[rm1]default")].claims
     driver.do(asks(*(job("first", f"runs{number}", 6, 100 + number) for number in range(60))))
     driver.do(asks(job("second", "large", 8, 50)))
     first = search.work
@@ -393,7 +393,7 @@ def test_a_search_costs_what_has_changed_since_the_last_one() -> None:
 def test_a_search_of_many_nodes_is_done_in_parts() -> None:
     """No turn costs more than its part, however many nodes there are, and whatever runs there."""
     driver = world(*[10] * 60, properties=EASY, tuning=Tuning(fill_work=40))
-    search = driver.scheduler.partitions[PartitionName("[rm1]default")].check_context.start_search
+    search = driver.scheduler.partitions[PartitionName("[rm1]default")].claims
     driver.do(asks(*(job("first", f"runs{number}", 6, 100 + number) for number in range(60))))
     driver.send(asks(job("second", "large", 8, 50)))
     parts = []

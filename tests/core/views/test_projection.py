@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from licorne_core.messages.backfill import Confidence
+from licorne_core.messages.claims import Confidence
 from licorne_core.messages.commands import PredicatePolicy
 from licorne_core.model.runtimes import FEWEST_SAMPLES
 from licorne_core.scheduling.shadows import GRACE

@@ -130,7 +130,7 @@ def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
     asked = _questions(partition)
     shadows: Keys = {
         (one.app.app_id, f"start of {one.request.key}"): str(
-            (one.start, one.end, one.is_stale, *map(_id, one.nodes))
+            (one.start, one.expected_end, one.is_stale, *map(_id, one.nodes))
         )
         for one in partition.shadows
     }

@@ -12,8 +12,8 @@ from licorne_core.messages.effects import (
     PredicatesAsked,
     PreemptionsAsked,
 )
-from licorne_core.model.apps.groups import StartRequest
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.planned_starts import StartRequest
 from licorne_core.scheduling.preempting import MAX_ASSUMED, MAX_ASSUMED_IN_SILENCE
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.slices import Tuning

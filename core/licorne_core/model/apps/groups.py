@@ -347,22 +347,11 @@ class OfNoNode(AgedAsks):
     __slots__ = ()
 
     def qualifies(self, place: Place) -> bool:
-        """True if the ask has no node reserved, and holds no shadow start."""
+        """True if the ask has no node reserved, and holds no claim."""
         request = place.request
         reservation = request.reservation
-        holds = request.shadow is not None or (reservation is not None and reservation.node_id is not None)
+        holds = request.claim is not None or (reservation is not None and reservation.node_id is not None)
         return not holds and waits(place)
-
-
-class StartRequest(OfNoNode):
-    """The asks that may hold a shadow start. After a plan that failed it pauses for a while."""
-
-    __slots__ = ()
-
-    def age(self) -> float:
-        """`reserve.after` of the leaf."""
-        after: float = self.app.leaf.settings.reserve_after
-        return after
 
 
 class ReservationRequest(OfNoNode):

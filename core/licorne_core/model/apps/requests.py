@@ -232,8 +232,8 @@ class Request:
     """The group of asks that it belongs to (`model/apps/groups.py`); None while it backs off."""
     is_queued: bool
     """True if its place is in the heap of its group, which forgets places lazily."""
-    shadow: Any
-    """Its shadow start while it is pending (`scheduling/shadows.py`); None for none."""
+    claim: Any
+    """What it holds for later while it is pending (`model/claims.py`); None for nothing."""
     partner: "Request | None"
     """The placeholder that it is to replace; of a placeholder, its successor."""
     promise: Any
@@ -261,7 +261,7 @@ class Request:
         self.reservation = None
         self.setback = None
         self.is_queued = False
-        self.shadow = None
+        self.claim = None
         self.partner = None
         self.promise = None
         self.reported = False

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from licorne_core.messages.operators import Cordon, DrainTerms
-from licorne_core.model.nodes.planned import PlannedRoom
+from licorne_core.model.nodes.claims import Room
 from licorne_core.values.asks import Allocation, AskClass, Reservation, Shape
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
 from licorne_core.values.resources import Items, Resources, charge, refund
@@ -18,9 +18,6 @@ NO_ANSWER = "no answer in time"
 
 RESERVED = "reserved"
 """Reason for excluding a node whose free room is reserved for others."""
-
-BEHIND = "held for a shadow start"
-"""Reason for excluding a node where the ask would take room that is held from a later time on."""
 
 CORDONED = "cordoned"
 """Reason for excluding a node that an operator has cordoned."""
@@ -60,8 +57,8 @@ class Node:
     """For which asks room is kept on it."""
     kept: dict[str, int]
     """Amounts that asks without a reservation here have to leave free, by resource name."""
-    plans: dict[Any, PlannedRoom]
-    """Room that is held from a later time on, by its shadow start (`scheduling/shadows.py`)."""
+    claims: dict[Any, Room]
+    """Room that is held from a later time on, by its claim (`model/claims.py`)."""
     yielded: bool
     """True if a reservation has given way here since the last review."""
     birth: int
@@ -103,7 +100,7 @@ class Node:
         self.foreign = {}
         self.reservations = {}
         self.kept = {}
-        self.plans = {}
+        self.claims = {}
         self.yielded = False
         self.birth = 0
         self.score = None
@@ -187,7 +184,7 @@ class Node:
         A cordoned node takes only asks that have it reserved (`reserved`), and asks that require it
         (spec §§ 7.4, 7.7). Others have to leave the reserved room free, or all of the node if that
         is exclusive. They have to leave free what is held from a later time on, too, but for asks of
-        the shadow start `holder`. For a shape, the RM's answers do not count.
+        the claim `holder`. For a shape, the RM's answers do not count.
         """
         required = wanted.required_node
         kept = self.kept
@@ -211,8 +208,9 @@ class Node:
                 beside = False
         if not beside:
             return RESERVED
-        if self.plans and not self._lets(wanted, holder):
-            return BEHIND
+        behind = self._claimed(wanted, holder) if self.claims else None
+        if behind is not None:
+            return behind
         return self._refused(wanted) if self.results else None
 
     def _refused(self, wanted: AskClass | Shape) -> str | None:
@@ -222,13 +220,14 @@ class Node:
             return None
         return refused if refused is NO_ANSWER else f"refused: {refused}"
 
-    def _lets(self, wanted: AskClass | Shape, holder: object) -> bool:
-        """True if every room that is held for another start lets the ask in now, or it requires the node."""
+    def _claimed(self, wanted: AskClass | Shape, holder: object) -> str | None:
+        """Why room for another claim does not let the ask in now; None if all do, or it requires the node."""
         if wanted.required_node is not None:
-            return True
-        return all(
-            room.lets(wanted, self, holder) for start, room in self.plans.items() if start is not holder
-        )
+            return None
+        for claim, room in self.claims.items():
+            if claim is not holder and not room.lets(wanted, self, holder):
+                return room.reason
+        return None
 
     def is_refused(self, ask_class: AskClass) -> bool:
         """True if the RM has refused the place to asks of the class; silence is no refusal."""
@@ -265,7 +264,7 @@ class Node:
             return False
         if wanted.required_node is not None:
             return wanted.required_node == self.node_id
-        if not self.schedulable or self.reservations or self.kept or self.plans or self.yielded:
+        if not self.schedulable or self.reservations or self.kept or self.claims or self.yielded:
             return False
         if not self.holds(wanted.items):
             return False

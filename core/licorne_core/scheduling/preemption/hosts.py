@@ -50,7 +50,7 @@ def room_lacking(
 
 def is_free_for(node: Node, request: Request, applications: Mapping[AppId, Application], now: float) -> bool:
     """True if the node could be reserved for the ask, regardless of its usage and of RM answers."""
-    if not node.schedulable or node.plans:
+    if not node.schedulable or node.claims:
         return False
     for reservation in node.reservations.values():
         if not yields(reservation, request, applications, now):

@@ -216,7 +216,7 @@ class VictimCounts:
 
     def _lacking(self, node: Node) -> Vector | None:
         """Room that the node lacks; None if it cannot host the ask."""
-        if not node.schedulable or node.plans:
+        if not node.schedulable or node.claims:
             return None
         if node.reservations and is_taken(node, self._index.applications):
             return None

@@ -20,7 +20,6 @@ from licorne_core.scheduling.reservations.promises import (
     reservers,
 )
 from licorne_core.scheduling.reservations.review import REVIEW_TIME, ToGiveUp
-from licorne_core.scheduling.shadows import Shadows
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.app_states import AppState
@@ -50,11 +49,9 @@ class Reservations:
         timers: Timers[Timer],
         journal: Journal,
         counters: Counters,
-        shadows: Shadows,
     ) -> None:
         """Start empty."""
         self._counters = counters
-        self._shadows = shadows
         self._escalation = escalation
         self._nodes = nodes
         self._journal = journal
@@ -89,9 +86,9 @@ class Reservations:
         return reservation
 
     def _start(self, app: Application, request: Request, since: float) -> Reservation:
-        """Start a reservation without a node, in place of a shadow start."""
-        if request.shadow is not None:
-            self._shadows.end(request.shadow)
+        """Start a reservation without a node, in place of a claim."""
+        if request.claim is not None:
+            request.claim.end()
         required = request.ask.ask_class.required_node is not None
         reservation = Reservation(
             app.app_id,

@@ -367,7 +367,7 @@ class Dirty:
             if wakeups.gangs:
                 for gang in [one for one in wakeups.gangs if one.may_use(node)]:
                     wakeups.waiting.changed(gang)
-            if node.plans or node.kept:
+            if node.claims or node.kept:
                 wakeups.waiting.runnable = True
             if node.reservations:
                 self._touched(node)

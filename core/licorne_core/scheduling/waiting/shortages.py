@@ -117,7 +117,7 @@ class Kept(Blocker):
 
     def may_use(self, node: Node) -> bool:
         """True if the node is unreserved, large enough, and not refused by the RM."""
-        free = node.schedulable and not (node.reservations or node.plans)
+        free = node.schedulable and not (node.reservations or node.claims)
         if not (free and node.holds(self.ask_class.items)):
             return False
         return not node.results.get((self.ask_class, False))

@@ -22,21 +22,21 @@ def check_starts(partition: Partition) -> None:
         require("S1", due, f"{at} has no deadline")
         held: dict[object, dict[str, int]] = {}
         for request, node in shadow.members:
-            require("S1", request.is_pending and request.shadow is shadow, f"{at}: {request!r}")
+            require("S1", request.is_pending and request.claim is shadow, f"{at}: {request!r}")
             charge(held.setdefault(node, {}), request.ask.ask_class.items)
             known[request] = shadow
         for node, items in shadow.places.items():
-            room = node.plans.get(shadow)
+            room = node.claims.get(shadow)
             right = room is not None and room.items == items and dict(items) == held.get(node)
             require("S1", right, f"{at}: {node.node_id} holds {items}")
             is_there = partition.nodes.by_id.get(node.node_id) is node and node.schedulable
             require("S2", is_there, f"{at} is on {node.node_id}, which takes no asks")
     for node in partition.nodes.by_id.values():
-        for shadow in node.plans:
+        for shadow in node.claims:
             require("S1", shadow in shadows.starts and node in shadow.places, f"{node.node_id}: {shadow}")
-        free = not node.plans or all(one.required for one in node.reservations.values())
+        free = not node.claims or all(one.required for one in node.reservations.values())
         require("S2", free, f"{node.node_id} is held and reserved")
     for app in partition.applications.values():
         for request in app.requests.values():
-            if request.shadow is not known.get(request):
-                raise InvariantBroken(f"S1: {request!r} holds {request.shadow}")
+            if request.claim is not known.get(request):
+                raise InvariantBroken(f"S1: {request!r} holds {request.claim}")

@@ -4,9 +4,11 @@ Until then others may use the room, if they end before. Others that run on have 
 time: what is free then follows from the allocations that end before.
 """
 
-from collections.abc import Mapping, Set
-from typing import Any
+from collections.abc import Set
+from typing import Any, Final
 
+from licorne_core.model.claims import Claims
+from licorne_core.model.nodes.claims import Room
 from licorne_core.values.asks import Allocation, AskClass, Shape
 from licorne_core.values.ids import AllocationKey, AppId
 from licorne_core.values.resources import Items, charge, refund
@@ -15,25 +17,16 @@ AllocationId = tuple[AppId, AllocationKey]
 """Names an allocation in its partition."""
 
 
-class TurnTime:
-    """Time of the turn that decides now, in unix seconds: runtimes count from it."""
-
-    __slots__ = ("now",)
-
-    def __init__(self) -> None:
-        """Start before the first turn."""
-        self.now = 0.0
+BEHIND: Final = "held for a shadow start"
+"""Reason for excluding a node where the ask would take room that is held from a later time on."""
 
 
-class PlannedRoom:
-    """Amounts on one node that are held from `start` on, in unix seconds.
+class PlannedRoom(Room):
+    """Amounts on one node that are held for a shadow start.
 
-    `end` is the expected end of the ask that holds them, inf for unknown. `going` are the allocations
-    that were there when it was planned, at `planned`, and were to end by `start`. One that came since
-    ends by then if it declares so.
+    `going` are the allocations that were there when it was planned, at `planned`, and were to end by
+    `start`. One that came since ends by then if it declares so.
     """
-
-    __slots__ = ("_time", "end", "going", "items", "planned", "start")
 
     def __init__(
         self,
@@ -42,15 +35,16 @@ class PlannedRoom:
         items: Items,
         going: Set[AllocationId],
         planned: float,
-        time: TurnTime,
+        claims: Claims,
     ) -> None:
-        """Create the room; `Shadows.hold` puts it in `Node.plans`."""
+        """Create the room; `Shadows.hold` puts it in `Node.claims`."""
+        self.reason = BEHIND
         self.start = start
         self.end = end
         self.items = items
         self.going = going
         self.planned = planned
-        self._time = time
+        self._claims = claims
 
     def ends_before(self, allocation: Allocation) -> bool:
         """True if the allocation is to end by the start."""
@@ -61,18 +55,15 @@ class PlannedRoom:
         return since >= self.planned and since + ask.ask_class.runtime <= self.start
 
     def lets(self, wanted: AskClass | Shape, node: Any, holder: object = None) -> bool:
-        """True if an ask that is placed on the node now ends by the start, or leaves the room free.
-
-        It is an ask of the shadow start `holder`, if that is not None, which needs its own room no more.
-        """
-        if self._time.now + wanted.runtime <= self.start:
+        """True if it ends by the start, or leaves the room free."""
+        if self._claims.now + wanted.runtime <= self.start:
             return True
         left = self.left_on(node, holder)
         return all(left.get(name, 0) >= value for name, value in wanted.items)
 
     def leaves(self, wanted: AskClass | Shape, node: Any) -> dict[str, int]:
-        """Amounts that asks of the class may take now, the kept ones among them; none for no bound."""
-        if self._time.now + wanted.runtime <= self.start:
+        """What is left at the start beside all rooms, for asks that do not end by then."""
+        if self._claims.now + wanted.runtime <= self.start:
             return {}
         left = self.left_on(node)
         charge(left, tuple(node.kept.items()))
@@ -84,9 +75,8 @@ class PlannedRoom:
         for allocation in node.allocations:
             if self.ends_before(allocation):
                 charge(left, allocation.ask.ask_class.items)
-        rooms: Mapping[object, PlannedRoom] = node.plans
-        for start, room in rooms.items():
-            if start is not holder and (room is self or room.start <= self.start < room.end):
+        for claim, room in node.claims.items():
+            if claim is not holder and (room is self or room.start <= self.start < room.end):
                 refund(left, room.items)
         refund(left, tuple(node.kept.items()))
         return left

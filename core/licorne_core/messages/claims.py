@@ -1,4 +1,4 @@
-"""Confidence in expected times, and reasons of asks that would delay the shadow start of another one."""
+"""Confidence in expected times, and reasons of asks that would take what another one holds for later."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,12 +25,13 @@ class BehindReservationCheck:
     """Nodes have room for the ask, and it would take what is held there from a later time on.
 
     `app_id` and `key` are the holder's, the key empty for a gang. The holder is planned to start at `start`,
-    in unix seconds. `nodes` is the number of nodes where that is so.
+    in unix seconds; `claim` names what it holds. `nodes` is the number of nodes where that is so.
     """
 
     app_id: AppId
     key: AllocationKey
     start: float
+    claim: str
     nodes: int
 
     code = BEHIND_RESERVATION
@@ -40,4 +41,4 @@ class BehindReservationCheck:
         """The reason in one sentence, without the time."""
         holder = f"ask {self.key} of application {self.app_id}" if self.key else f"gang {self.app_id}"
         nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
-        return f"would delay the shadow start of {holder} on {nodes}: it declares no end before that"
+        return f"would delay the {self.claim} of {holder} on {nodes}: it declares no end before that"
