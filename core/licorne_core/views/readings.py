@@ -1,13 +1,19 @@
-"""Readings for a history: few numbers of a thing, which cost next to nothing, again and again."""
+"""Readings for a history, and of what a run comes to: few facts of a thing, which cost next to nothing."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, KeysView, Mapping
 from heapq import nlargest
 from typing import NamedTuple
 
+from licorne_core.messages.commands import Hold, TerminationType
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import BOOKED, Request, RequestState, is_ask
 from licorne_core.model.nodes.book import utilization
+from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.preemption.victims import seconds_lost
+from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.errors import NotFound, shown
-from licorne_core.values.ids import PartitionName, QueuePath, RmId
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath, RmId
 from licorne_core.values.resources import EMPTY, Resources
 from licorne_core.views.partitions import PartitionViews
 from licorne_core.views.queues import bounded, level_by_level
@@ -53,8 +59,89 @@ class LargeQueue(NamedTuple):
     path: QueuePath
 
 
+class PartitionReading(NamedTuple):
+    """A partition in sum; its amounts are running totals of the core, as those of queues are."""
+
+    capacity: Resources
+    allocated: Mapping[str, int]
+    asks: int
+    """Those that wait for a node, or for an answer about one."""
+
+
+class RequestReading(NamedTuple):
+    """An ask, and what has come of it."""
+
+    ask: Ask
+    allocation: Allocation | None
+    is_ask: bool
+    """True if its RM knows it as an ask, and not as an allocation."""
+    is_pending: bool
+    """True if it waits for a node."""
+    is_booked: bool
+    """True if it counts in its queues and for its user."""
+    stop: TerminationType | None
+    """The termination with which its RM was asked to stop it; None if it was not."""
+
+
 class ReadingViews(PartitionViews):
-    """Readings of RMs, queues and nodes."""
+    """Readings of RMs, partitions, queues, nodes and requests."""
+
+    def partitions_made(self) -> tuple[PartitionName, ...]:
+        """All partitions in the order in which they were made."""
+        return tuple(self._registry.partitions)
+
+    def partition_meant(self, rm_id: RmId, named: str) -> PartitionName | None:
+        """The partition that an item of an RM names; None if the RM has none of that name."""
+        rm = self._registry.rms.get(rm_id)
+        partition = None if rm is None else rm.named(named)
+        return None if partition is None else partition.name
+
+    def partition_reading(self, partition: PartitionName) -> PartitionReading:
+        """Read a partition; raises NotFound."""
+        owner = self._registry.partition(partition)
+        capacity = owner.rm.budgets.shown(owner.nodes.total)
+        return PartitionReading(capacity, owner.tree.root.allocated, owner.tally.asks)
+
+    def holds(self, partition: PartitionName) -> tuple[Hold, ...]:
+        """The reasons that nothing is scheduled in a partition; raises NotFound."""
+        return tuple(self._registry.partition(partition).holds)
+
+    def below_guarantee(self, partition: PartitionName) -> Iterator[QueuePath]:
+        """The queues that have less than their guarantee of what is waited for in them."""
+        return _below_guarantee(self._registry.partition(partition).tree.root)
+
+    def app_ids(self, partition: PartitionName) -> KeysView[AppId]:
+        """The active applications of a partition, as they come and go; none of one that is not there."""
+        owner = self._registry.partitions.get(partition)
+        return {}.keys() if owner is None else owner.applications.keys()
+
+    def queue_of(self, partition: PartitionName, app_id: AppId) -> QueuePath | None:
+        """The queue of an active application; None if there is no such application."""
+        app = self._active(partition, app_id)
+        return None if app is None else app.queue_path
+
+    def request(self, partition: PartitionName, app_id: AppId, key: AllocationKey) -> RequestReading | None:
+        """Read a request of an active application; None if there is none."""
+        app = self._active(partition, app_id)
+        request = None if app is None else app.requests.get(key)
+        return None if request is None else _request(request)
+
+    def requests(self, partition: PartitionName, app_id: AppId) -> Iterator[RequestReading]:
+        """Read all requests of an active application, if there is one."""
+        app = self._active(partition, app_id)
+        return iter(()) if app is None else map(_request, app.requests.values())
+
+    def seconds_lost(self, partition: PartitionName, app_id: AppId, key: AllocationKey, now: float) -> float:
+        """Seconds of work that are lost if an allocation is stopped now; 0.0 if there is none."""
+        app = self._active(partition, app_id)
+        request = None if app is None else app.requests.get(key)
+        if request is None or request.allocation is None:
+            return 0.0
+        return seconds_lost(request, None, now)
+
+    def _active(self, partition: PartitionName, app_id: AppId) -> Application | None:
+        owner = self._registry.partitions.get(partition)
+        return None if owner is None else owner.applications.get(app_id)
 
     def registrations(self) -> list[tuple[RmId, float, int]]:
         """Id, time and session of the registration of each RM."""
@@ -88,6 +175,33 @@ class ReadingViews(PartitionViews):
     def large_queues(self, partition: PartitionName, most: int) -> Iterator[LargeQueue | None]:
         """The largest queues, after a None wherever the reader may pause."""
         return _largest(self._registry.partition(partition), most)
+
+
+def _request(request: Request) -> RequestReading:
+    state, stop = request.state, None
+    if state is RequestState.PREEMPTING:
+        stop = TerminationType.PREEMPTED_BY_SCHEDULER
+    elif state is RequestState.RELEASING:
+        is_replaced = request.partner is not None
+        stop = TerminationType.PLACEHOLDER_REPLACED if is_replaced else TerminationType.TIMEOUT
+    return RequestReading(
+        request.ask, request.allocation, is_ask(request), request.is_pending, state in BOOKED, stop
+    )
+
+
+def _below_guarantee(root: Queue) -> Iterator[QueuePath]:
+    queues = [root]
+    while queues:
+        queue = queues.pop()
+        pending = queue.pending
+        if not pending:
+            continue
+        queues += queue.children.values()
+        allocated = queue.allocated
+        for name, amount in (queue.guaranteed or {}).items():
+            if amount > allocated.get(name, 0) and pending.get(name, 0) > 0:
+                yield queue.path
+                break
 
 
 def _nodes(partition: Partition) -> Iterator[NodesReading | None]:

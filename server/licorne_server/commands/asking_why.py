@@ -9,10 +9,9 @@ from typing import Final
 from licorne_cli.failures import NotFoundError, UsageError
 from licorne_cli.nouns.explain import print_explanation
 from licorne_cli.output.text import DATA_FORMS, print_data, printable, say, to_plain
-from licorne_core.partitions.partition import Partition
-from licorne_core.scheduler import Scheduler
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, bare_partition
+from licorne_core.views import Views
 from licorne_server.commands.runs import Run, Teller, shown_moment, torn_text
 from licorne_server.services import explaining
 from licorne_server.simulation.replaying import replay
@@ -41,9 +40,8 @@ def explain_and_print(args: argparse.Namespace) -> None:
         say(f"licorne: {torn_text(replayed.torn)}")
     if replayed.complete:
         say(f"licorne: the run ends at {shown_moment(replayed.end)}, and this is how it was then")
-    scheduler = replayed.player.scheduler
-    partition, app_id = _only_one(scheduler, args, when=shown_moment(min(until, replayed.end)))
-    views = scheduler.views
+    views = replayed.player.scheduler.views
+    partition, app_id = _only_one(views, args, when=shown_moment(min(until, replayed.end)))
     try:
         steps = views.explain(partition, app_id, args.key)
         report = next(step for step in steps if step is not None)
@@ -56,26 +54,23 @@ def explain_and_print(args: argparse.Namespace) -> None:
         print_explanation(message)
 
 
-def _only_one(scheduler: Scheduler, args: argparse.Namespace, when: str) -> Found:
+def _only_one(views: Views, args: argparse.Namespace, when: str) -> Found:
     """The one ask of the key that is meant, or else the one victim of that key."""
-    partitions = list(_partitions(scheduler, args.partition))
-    app_id, key = AppId(args.app), AllocationKey(args.key)
+    partitions = _partitions(views, args.partition)
+    key = AllocationKey(args.key)
     found: list[Found] = [
-        (one.name, app.app_id)
+        (one, app_id)
         for one in partitions
-        for app in one.applications.values()
-        if key in app.requests and app_id in ("", app.app_id)
+        for app_id in views.app_ids(one)
+        if args.app in ("", app_id) and views.request(one, app_id, key) is not None
     ]
     if not found:
-        views = scheduler.views
         records = (
-            (one.name, record.app_id)
-            for one in partitions
-            for record in views.preemptions(one.name, app_id, key)
+            (one, record.app_id) for one in partitions for record in views.preemptions(one, args.app, key)
         )
         found = list(dict.fromkeys(records))
     if not found:
-        raise NotFoundError(_not_there(partitions, args, when))
+        raise NotFoundError(_not_there(views, partitions, args, when))
     if len(found) > 1:
         where = ", ".join(f"{name} {of}" for name, of in found[:MOST_LIKE])
         more = ", ..." if len(found) > MOST_LIKE else ""
@@ -86,39 +81,40 @@ def _only_one(scheduler: Scheduler, args: argparse.Namespace, when: str) -> Foun
     return found[0]
 
 
-def _partitions(scheduler: Scheduler, name: str) -> Iterator[Partition]:
+def _partitions(views: Views, name: str) -> list[PartitionName]:
     """All partitions, or those of a name, with the RM or without."""
-    known = scheduler.partitions
-    named = [one for one in known.values() if name in ("", one.name, bare_partition(one.name))]
+    known = views.partitions_made()
+    named = [one for one in known if name in ("", one, bare_partition(one))]
     if name and not named:
         there = printable(", ".join(islice(known, MOST_LIKE))) or "none"
         raise NotFoundError(f"there was no partition {printable(name)} then; there: {there}")
-    yield from named
+    return named
 
 
-def _not_there(partitions: list[Partition], args: argparse.Namespace, when: str) -> str:
+def _not_there(views: Views, partitions: list[PartitionName], args: argparse.Namespace, when: str) -> str:
     """A sentence about an ask that was not there, with names that are like its own."""
     text = f"there was no ask {printable(args.key)} at {when}"
     if args.app:
         text += f" in application {printable(args.app)}"
-        if not any(AppId(args.app) in one.applications for one in partitions):
-            return f"{text}, which was not there{_like(args.app, _applications(partitions))}"
-    if any(AppId(args.key) in one.applications for one in partitions):
-        waiting = [printable(key) for key in islice(_keys(partitions, args.key), MOST_LIKE)]
+        if not any(args.app in views.app_ids(one) for one in partitions):
+            return f"{text}, which was not there{_like(args.app, _applications(views, partitions))}"
+    if any(args.key in views.app_ids(one) for one in partitions):
+        waiting = [printable(key) for key in islice(_keys(views, partitions, args.key), MOST_LIKE)]
         return f"{text}, but an application of that name, with asks such as {', '.join(waiting) or 'none'}"
-    return f"{text}{_like(args.key, _keys(partitions, args.app))}"
+    return f"{text}{_like(args.key, _keys(views, partitions, args.app))}"
 
 
-def _applications(partitions: list[Partition]) -> Iterator[str]:
+def _applications(views: Views, partitions: list[PartitionName]) -> Iterator[str]:
     for one in partitions:
-        yield from one.applications
+        yield from views.app_ids(one)
 
 
-def _keys(partitions: list[Partition], app_id: str) -> Iterator[str]:
+def _keys(views: Views, partitions: list[PartitionName], app: str) -> Iterator[str]:
     for one in partitions:
-        for app in one.applications.values():
-            if app_id in ("", app.app_id):
-                yield from app.requests
+        for app_id in views.app_ids(one):
+            if app in ("", app_id):
+                for request in views.requests(one, app_id):
+                    yield request.ask.key
 
 
 def _like(name: str, names: Iterator[str]) -> str:

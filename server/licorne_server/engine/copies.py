@@ -276,9 +276,8 @@ class Copies:
 
     def _is_in_the_middle(self, rm_id: RmId) -> bool:
         """True if another large command of the RM has begun since, and not ended."""
-        partitions = self._scheduler.partitions
-        names = self._scheduler.views.partition_names(rm_id)
-        return any(Hold.UNFINISHED in partitions[name].holds for name in names)
+        views = self._scheduler.views
+        return any(Hold.UNFINISHED in views.holds(name) for name in views.partition_names(rm_id))
 
     def _start(
         self,

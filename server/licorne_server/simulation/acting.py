@@ -40,7 +40,6 @@ from licorne_core.values.asks import Ask
 from licorne_core.values.errors import Refusal
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId, rm_of
 from licorne_server.simulation.lives import CONFIRMED, End, Lives, Place
-from licorne_server.simulation.lookup import request_of
 from licorne_server.simulation.player import Player
 
 AppPlace = tuple[PartitionName, AppId]
@@ -98,7 +97,7 @@ class Acting:
         self.running = {}
         self.early = {}
         self._player = player
-        self._partitions = player.scheduler.partitions
+        self._views = player.scheduler.views
         self._lives = lives
         self._gone = gone
         self._events: list[_Event] = []
@@ -227,8 +226,8 @@ class Acting:
 
     def _refused(self, rm_id: RmId, check: AskedCheck) -> list[NodeRefusal]:
         """The nodes of a check that the RM has refused to such an ask."""
-        names = self._player.scheduler.views.partition_names(rm_id)
-        found = (request_of(self._partitions[name], check.app_id, check.key) for name in names)
+        names = self._views.partition_names(rm_id)
+        found = (self._views.request(name, check.app_id, check.key) for name in names)
         request = next((one for one in found if one is not None), None)
         if request is None:
             return []

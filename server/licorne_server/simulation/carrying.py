@@ -39,12 +39,10 @@ from licorne_core.messages.effects import (
     Unfinished,
 )
 from licorne_core.messages.notices import AnswerNotices
-from licorne_core.model.apps.requests import STOPPING, RequestState, is_ask
 from licorne_core.values.asks import Ask
-from licorne_core.values.ids import RmId
+from licorne_core.values.ids import RmId, rm_of
 from licorne_server.simulation.acting import Acting, AppPlace, Carried
 from licorne_server.simulation.lives import CONFIRMED, End, Lives, Place
-from licorne_server.simulation.lookup import partition_meant, request_of
 from licorne_server.simulation.player import Player
 
 LATE: Final = 10.0
@@ -64,7 +62,7 @@ class Carrying:
     def __init__(self, player: Player, lives: Lives) -> None:
         """The player's core has had no input."""
         self._player = player
-        self._scheduler = player.scheduler
+        self._views = player.scheduler.views
         self._lives = lives
         self._acting = Acting(player, lives, self._end_if_over)
         self._new: dict[AppPlace, NewApplication] = {}
@@ -106,12 +104,12 @@ class Carrying:
     def begin(self) -> None:
         """From now on it differs: what runs and what was asked is as in the core."""
         acting = self._acting
-        for partition in self._scheduler.partitions.values():
-            for app in partition.applications.values():
-                for request in app.requests.values():
-                    place = (partition.name, app.app_id, request.key)
+        for partition in self._views.partitions_made():
+            for app_id in self._views.app_ids(partition):
+                for request in self._views.requests(partition, app_id):
+                    place = (partition, app_id, request.ask.key)
                     allocation = request.allocation
-                    if allocation is None or is_ask(request):
+                    if allocation is None or request.is_ask:
                         continue
                     placed = allocation.allocation_time
                     if request.ask.node_id:
@@ -121,8 +119,8 @@ class Carrying:
                             continue
                         placed = life.placed
                     acting.runs(place, request.ask, allocation.node_id, placed)
-                    if request.state in STOPPING:
-                        acting.confirm(place, _termination(request.state, request.partner is not None))
+                    if request.stop is not None:
+                        acting.confirm(place, request.stop)
         for (rm_id, _), check in self._open.items():
             acting.answer(rm_id, [check])
         for rest in self._rests.values():
@@ -186,10 +184,10 @@ class Carrying:
 
     def _remember_applications(self, command: UpdateApplications) -> None:
         for new in command.new:
-            partition = partition_meant(self._scheduler, command.rm_id, new.partition)
+            partition = self._views.partition_meant(command.rm_id, new.partition)
             if partition is not None:
-                self._new[partition.name, new.app_id] = new
-        present = {name: one.applications for name, one in self._scheduler.partitions.items()}
+                self._new[partition, new.app_id] = new
+        present = {name: self._views.app_ids(name) for name in self._views.partitions_made()}
         if len(self._new) > 2 * sum(map(len, present.values())) + SPARE:
             self._new = {of: new for of, new in self._new.items() if of[1] in present.get(of[0], ())}
 
@@ -199,9 +197,9 @@ class Carrying:
         if command.new:
             self.feed(replace(command, remove=()))
         for removal in command.remove:
-            partition = partition_meant(self._scheduler, command.rm_id, removal.partition)
+            partition = self._views.partition_meant(command.rm_id, removal.partition)
             if partition is not None:
-                self._end((partition.name, removal.app_id), replace(command, new=(), remove=(removal,)))
+                self._end((partition, removal.app_id), replace(command, new=(), remove=(removal,)))
 
     def _allocations(self, command: UpdateAllocations) -> None:
         asks = [ask for ask in (self._ask(command.rm_id, one) for one in command.asks) if ask is not None]
@@ -209,28 +207,28 @@ class Carrying:
             self.feed(replace(command, asks=asks, releases=()))
         kept: list[ReleaseRequest] = []
         for release in command.releases:
-            partition = partition_meant(self._scheduler, command.rm_id, release.partition)
+            partition = self._views.partition_meant(command.rm_id, release.partition)
             if partition is None or not release.app_id:
                 kept.append(release)
             elif not release.key:
-                of = (partition.name, release.app_id)
+                of = (partition, release.app_id)
                 self._end(of, replace(command, asks=(), releases=(release,)))
-            elif self._takes_back((partition.name, release.app_id, release.key), release):
+            elif self._takes_back((partition, release.app_id, release.key), release):
                 kept.append(release)
         if kept:
             self.feed(replace(command, asks=(), releases=kept))
 
     def _ask(self, rm_id: RmId, ask: Ask) -> Ask | None:
         """An ask as it is here: on its node here, or waiting; None if it is over."""
-        partition = partition_meant(self._scheduler, rm_id, ask.partition)
+        partition = self._views.partition_meant(rm_id, ask.partition)
         if partition is None or not ask.app_id:
             return ask
-        place = (partition.name, ask.app_id, ask.key)
+        place = (partition, ask.app_id, ask.key)
         if rm_id in self._untold:
             self._untold[rm_id][1].pop(place, None)
         run = self._acting.running.get(place[:2], {}).get(ask.key)
         if run is not None:
-            is_known = request_of(partition, ask.app_id, ask.key) is not None
+            is_known = self._views.request(*place) is not None
             return ask if is_known and not ask.node_id else replace(ask, node_id=run.node_id)
         if ask.key in self._acting.early.get(place[:2], ()):
             return None
@@ -251,16 +249,13 @@ class Carrying:
 
     def _end(self, of: AppPlace, command: Command) -> None:
         """An RM ends an application: now, or once the work that it did live is done."""
-        partition = self._scheduler.partitions[of[0]]
-        app = partition.applications.get(of[1])
-        if app is not None:
-            gone = [
-                ReleaseRequest(app_id=of[1], key=request.key, partition=of[0])
-                for request in app.requests.values()
-                if request.is_pending and self._lives.find((*of, request.key)) is None
-            ]
-            if gone:
-                self.feed(UpdateAllocations(rm_id=partition.rm_id, releases=gone))
+        gone = [
+            ReleaseRequest(app_id=of[1], key=request.ask.key, partition=of[0])
+            for request in self._views.requests(*of)
+            if request.is_pending and self._lives.find((*of, request.ask.key)) is None
+        ]
+        if gone:
+            self.feed(UpdateAllocations(rm_id=rm_of(of[0]), releases=gone))
         self._over[of] = command
         self._end_if_over(of)
 
@@ -268,13 +263,11 @@ class Carrying:
         command = self._over.get(of)
         if command is None:
             return
-        partition = self._scheduler.partitions.get(of[0])
-        app = None if partition is None else partition.applications.get(of[1])
-        if app is not None:
+        if of[1] in self._views.app_ids(of[0]):
             running = self._acting.running.get(of, {})
             if any(run.end < inf for run in running.values()):
                 return
-            if any(is_ask(one) and not one.ask.placeholder for one in app.requests.values()):
+            if any(one.is_ask and not one.ask.placeholder for one in self._views.requests(*of)):
                 return
         del self._over[of]
         self._acting.forget(of)
@@ -306,25 +299,18 @@ class Carrying:
         """The RM tells what runs here and had ended live; what it lost live is lost here too."""
         now = self._player.now
         _, places = self._untold.pop(rm_id, (now, {}))
+        present = frozenset(self._views.partition_names(rm_id))
         for place in places:
             life = self._lives.find(place)
             new = self._new.get(place[:2])
-            partition = self._scheduler.partitions.get(place[0])
             run = self._acting.running.get(place[:2], {}).get(place[2])
             had_ended = life is not None and life.end is not End.RUNS and life.ended <= now
             if run is None:
                 continue
-            if not had_ended or new is None or partition is None:
+            if not had_ended or new is None or place[0] not in present:
                 self._acting.ends(place)
                 self._acting.leave_out("allocations that an RM did not have after a restart")
                 continue
-            if place[1] not in partition.applications:
+            if place[1] not in self._views.app_ids(place[0]):
                 self.feed(UpdateApplications(rm_id=rm_id, new=[new]))
             self.feed(UpdateAllocations(rm_id=rm_id, asks=[replace(run.ask, node_id=run.node_id)]))
-
-
-def _termination(state: RequestState, has_partner: bool) -> TerminationType:
-    """The termination with which the RM was asked to stop a request."""
-    if state is RequestState.PREEMPTING:
-        return TerminationType.PREEMPTED_BY_SCHEDULER
-    return TerminationType.PLACEHOLDER_REPLACED if has_partner else TerminationType.TIMEOUT

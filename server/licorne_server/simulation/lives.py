@@ -19,11 +19,9 @@ from licorne_core.messages.commands import (
     UpdateApplications,
 )
 from licorne_core.messages.effects import AllocationsMade, AllocationsReleased, Effect, PredicatesAsked
-from licorne_core.model.apps.requests import BOOKED
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId, rm_of
-from licorne_server.simulation.lookup import partition_meant, request_of
 
 Place = tuple[PartitionName, AppId, AllocationKey]
 """An ask, and its allocation."""
@@ -83,7 +81,7 @@ class Lives:
     def __init__(self, scheduler: Scheduler) -> None:
         """Follow what this scheduler does."""
         self.rms = set()
-        self._scheduler = scheduler
+        self._views = scheduler.views
         # An empty name is a file of its own that nobody else sees; it is deleted when it is closed.
         self._database = sqlite3.connect("", isolation_level=None)
         self._database.execute(_CACHE)
@@ -117,11 +115,10 @@ class Lives:
     def close(self, now: float) -> None:
         """Keep those that run, at the end of the replay; nothing is followed after it."""
         for (partition, app_id), of_app in list(self._running.items()):
-            known = self._scheduler.partitions.get(partition)
             for key in list(of_app):
-                request = request_of(known, app_id, key)
+                request = self._views.request(partition, app_id, key)
                 # One that its RM has not told again after a restart is gone.
-                runs = request is not None and request.state in BOOKED
+                runs = request is not None and request.is_booked
                 self._keep((partition, app_id, key), now, End.RUNS if runs else End.CUT)
 
     # What they tell afterwards.
@@ -161,9 +158,9 @@ class Lives:
             self._note_releases(command, now)
         elif isinstance(command, UpdateApplications):
             for removal in command.remove:
-                partition = partition_meant(self._scheduler, command.rm_id, removal.partition)
+                partition = self._views.partition_meant(command.rm_id, removal.partition)
                 if partition is not None:
-                    self._end_all(partition.name, removal.app_id, now)
+                    self._end_all(partition, removal.app_id, now)
         elif isinstance(command, AnswerPredicates):
             self._note_answers(command)
         elif isinstance(command, RegisterRm | RemoveRm):
@@ -172,13 +169,13 @@ class Lives:
 
     def _note_releases(self, command: UpdateAllocations, now: float) -> None:
         for release in command.releases:
-            partition = partition_meant(self._scheduler, command.rm_id, release.partition)
+            partition = self._views.partition_meant(command.rm_id, release.partition)
             if partition is None:
                 continue
             if not release.key:
-                self._end_all(partition.name, release.app_id, now)
+                self._end_all(partition, release.app_id, now)
                 continue
-            place = (partition.name, release.app_id, release.key)
+            place = (partition, release.app_id, release.key)
             asked = self._asked.pop(place, None)
             if asked is not None:
                 count, total = self._delays.get(command.rm_id, (0, 0.0))
@@ -228,9 +225,8 @@ class Lives:
             self._runtimes[rm_id] = (count + 1, total + now - placed)
 
     def _note_checks(self, effect: PredicatesAsked) -> None:
-        partition = self._scheduler.partitions[effect.partition]
         for check in effect.checks:
-            request = request_of(partition, check.app_id, check.key)
+            request = self._views.request(effect.partition, check.app_id, check.key)
             if request is not None:
                 digest = _class_digest(effect.rm_id, request.ask.ask_class)
                 self._checks[effect.rm_id, check.check] = (digest, check.nodes)

@@ -20,7 +20,7 @@ else from when it was placed, until it was told; a placeholder has none.
 A queue has the sums of all queues below it, so root has those of its partition.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from licorne_core.messages.commands import (
@@ -31,13 +31,9 @@ from licorne_core.messages.commands import (
     UpdateApplications,
 )
 from licorne_core.messages.effects import AllocationsMade, AllocationsReleased, ApplicationsUpdated, Effect
-from licorne_core.model.apps.requests import is_ask
-from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
-from licorne_core.scheduling.preemption.victims import seconds_lost
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_core.values.resources import EMPTY, Resources, add
-from licorne_server.simulation.lookup import partition_meant, request_of
 from licorne_server.simulation.summary import Summary, Tally, Totals, Usage
 from licorne_server.simulation.waits import Course
 
@@ -72,7 +68,7 @@ class Measures:
 
     def __init__(self, scheduler: Scheduler, *, step: float = STEP) -> None:
         """Measure what the scheduler does, with a sample each `step` seconds of virtual time."""
-        self._scheduler = scheduler
+        self._views = scheduler.views
         self._step = step
         self._course: Course | None = None
         self._samples = 0
@@ -129,31 +125,32 @@ class Measures:
     def _note_asks(self, command: UpdateAllocations, now: float) -> None:
         for ask in command.asks:
             if not ask.node_id:
-                partition = partition_meant(self._scheduler, command.rm_id, ask.partition)
-                request = request_of(partition, ask.app_id, ask.key)
-                if partition is not None and request is not None and request.is_pending:
-                    self._waits(partition, ask.app_id, ask.key, now)
+                name = self._views.partition_meant(command.rm_id, ask.partition)
+                request = None if name is None else self._views.request(name, ask.app_id, ask.key)
+                if name is not None and request is not None and request.is_pending:
+                    self._waits(name, ask.app_id, ask.key, now)
         for release in command.releases:
-            partition = partition_meant(self._scheduler, command.rm_id, release.partition)
-            if partition is None or not release.app_id:
+            name = self._views.partition_meant(command.rm_id, release.partition)
+            if name is None or not release.app_id:
                 continue
-            request = request_of(partition, release.app_id, release.key)
+            request = self._views.request(name, release.app_id, release.key)
             if release.termination is not TerminationType.SCHEDULING_FAILED_ON_RM:
-                waiting = self._waiting.get((partition.name, release.app_id))
+                waiting = self._waiting.get((name, release.app_id))
                 if waiting is not None and request is None and release.key in waiting.asks:
-                    self._withdraw(partition.name, release.app_id, waiting, release.key)
+                    self._withdraw(name, release.app_id, waiting, release.key)
             elif request is not None and request.is_pending:
-                self._waits(partition, release.app_id, release.key, now)
+                self._waits(name, release.app_id, release.key, now)
         if self._count > self._sweep_at:
             self._sweep()
 
-    def _waits(self, partition: Partition, app_id: AppId, key: AllocationKey, now: float) -> None:
-        """An ask waits, if it did not before."""
-        place = (partition.name, app_id)
+    def _waits(self, name: PartitionName, app_id: AppId, key: AllocationKey, now: float) -> None:
+        """An ask of an application that is there waits, if it did not before."""
+        place = (name, app_id)
         waiting = self._waiting.get(place)
         if waiting is None:
-            path = partition.applications[app_id].queue_path
-            waiting = self._waiting[place] = _Waiting(self._line(partition.name, path))
+            path = self._views.queue_of(name, app_id)
+            assert path is not None
+            waiting = self._waiting[place] = _Waiting(self._line(name, path))
         if key not in waiting.asks:
             waiting.asks[key] = now
             self._count += 1
@@ -194,30 +191,30 @@ class Measures:
         for release in effect.releases:
             if release.termination is not TerminationType.PREEMPTED_BY_SCHEDULER:
                 continue
-            partition = self._scheduler.partitions.get(effect.partition)
-            app = None if partition is None else partition.applications.get(release.app_id)
-            if app is None:
+            place = (effect.partition, release.app_id)
+            path = self._views.queue_of(*place)
+            if path is None:
                 continue
-            request = app.requests.get(release.key)
+            request = self._views.request(*place, release.key)
             allocation = None if request is None else request.allocation
-            for tally in self._line(effect.partition, app.queue_path):
+            seconds = self._views.seconds_lost(*place, release.key, now)
+            for tally in self._line(effect.partition, path):
                 tally.victims += 1
-                if request is not None and allocation is not None and not allocation.ask.placeholder:
-                    seconds = seconds_lost(request, None, now)
+                if allocation is not None and not allocation.ask.placeholder:
                     for name, value in allocation.ask.ask_class.items:
                         tally.lost[name] = tally.lost.get(name, 0.0) + value * seconds
 
     def _note_removal(self, rm_id: RmId, removal: RemoveApplication) -> None:
-        partition = partition_meant(self._scheduler, rm_id, removal.partition)
-        if partition is not None and removal.app_id not in partition.applications:
-            self._forget(partition.name, removal.app_id)
+        name = self._views.partition_meant(rm_id, removal.partition)
+        if name is not None and removal.app_id not in self._views.app_ids(name):
+            self._forget(name, removal.app_id)
 
     def _note_ended(self, effect: ApplicationsUpdated) -> None:
         over = [update.app_id for update in effect.updates if update.state in _OVER]
         if over and self._waiting:
-            for name in self._scheduler.views.partition_names(effect.rm_id):
+            for name in self._views.partition_names(effect.rm_id):
                 for app_id in over:
-                    if app_id not in self._scheduler.partitions[name].applications:
+                    if app_id not in self._views.app_ids(name):
                         self._forget(name, app_id)
 
     def _forget(self, name: PartitionName, app_id: AppId) -> None:
@@ -230,13 +227,13 @@ class Measures:
 
         An RM that tells all it has again is not judged meanwhile.
         """
+        at_rest = {name for name in self._views.partitions_made() if not self._views.holds(name)}
         for (name, app_id), waiting in list(self._waiting.items()):
-            partition = self._scheduler.partitions.get(name)
-            if partition is not None and not partition.holds:
+            if name in at_rest:
                 gone = []
                 for key in waiting.asks:
-                    request = request_of(partition, app_id, key)
-                    if request is None or not is_ask(request):
+                    request = self._views.request(name, app_id, key)
+                    if request is None or not request.is_ask:
                         gone.append(key)
                 if gone:
                     self._withdraw(name, app_id, waiting, *gone)
@@ -270,29 +267,13 @@ class Measures:
         waiting = 0
         used: Resources = EMPTY
         capacity: Resources = EMPTY
-        for partition in self._scheduler.partitions.values():
-            size = partition.rm.budgets.shown(partition.nodes.total)
-            allocated = {name: partition.tree.root.allocated.get(name, 0) for name in size}
-            waiting += partition.tally.asks
+        for partition in self._views.partitions_made():
+            size, in_use, asks = self._views.partition_reading(partition)
+            allocated = {name: in_use.get(name, 0) for name in size}
+            waiting += asks
             used, capacity = add(used, allocated), add(capacity, size)
-            usage = self._usage.setdefault(partition.name, Usage())
+            usage = self._usage.setdefault(partition, Usage())
             usage.add(allocated, size, seconds)
-            for path in _below_guarantee(partition):
-                self._line(partition.name, path)[-1].below += seconds
+            for path in self._views.below_guarantee(partition):
+                self._line(partition, path)[-1].below += seconds
         course.sampled(now, seconds, waiting, used, capacity)
-
-
-def _below_guarantee(partition: Partition) -> Iterator[str]:
-    """Paths of the queues that have less than their guarantee of what is waited for in them."""
-    queues = [partition.tree.root]
-    while queues:
-        queue = queues.pop()
-        pending = queue.pending
-        if not pending:
-            continue
-        queues += queue.children.values()
-        allocated = queue.allocated
-        for name, amount in (queue.guaranteed or {}).items():
-            if amount > allocated.get(name, 0) and pending.get(name, 0) > 0:
-                yield queue.path
-                break
