@@ -30,10 +30,12 @@ SERVER = (
 CORE = (
     ("scheduler",),
     ("whatif",),
+    ("extensions",),
     ("handlers",),
     ("views",),
     ("partitions",),
     ("ledger",),
+    ("points",),
     ("scheduling",),
     ("model",),
     ("messages",),
