@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from licorne_core.config.schema import PartitionConfig, QueueSettings
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.dirty import Dirty
@@ -80,6 +81,23 @@ class Extension:
     def grown(self, leaf: Queue, now: float) -> None:
         """Usage was booked in the leaf regardless of its maximum: recovered, resized, placed."""
 
+    # Nodes that are closed to new allocations (`Node.closed`)
+
+    def has(self, node: Node, now: float) -> None:
+        """A closed node has come, or an allocation has come to one or is not to be stopped any more."""
+
+    def went(self, node: Node) -> None:
+        """A closed node has gone, with all that was on it."""
+
+    # Marks: what operators did, which outlives the partition and the registration
+
+    def take_marks(self, marks: Mapping[str, Any]) -> None:
+        """Of a new partition: what operators did to things before, by their names."""
+
+    def marks(self) -> Mapping[str, Any]:
+        """What is to be known to a later partition of this name."""
+        return {}
+
     # Time
 
     def pass_time(self, now: float, most: int) -> int:
@@ -115,6 +133,8 @@ class Extension:
 POINTS: Final = {
     "configuration": ("configure", "settled", "reloaded", "follow"),
     "life": ("entered", "left", "gone", "grown"),
+    "closed nodes": ("has", "went"),
+    "marks": ("take_marks", "marks"),
     "time": ("pass_time", "work", "awaited", "idle"),
     "audit": ("recount",),
 }
@@ -147,6 +167,10 @@ class Points:
         self.left = self._at("left")
         self.gone = self._at("gone")
         self.grown = self._at("grown")
+        self.has = self._at("has")
+        self.went = self._at("went")
+        self.take_marks = self._at("take_marks")
+        self.marks = self._at("marks")
         self.pass_time = self._at("pass_time")
         self.awaited = self._at("awaited")
         self.idle = self._at("idle")

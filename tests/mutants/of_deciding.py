@@ -202,7 +202,7 @@ DECIDING = (
         "Scheduler._carry_out",
         drop("open_blockers"),
         "an operator takes a drain back, and nobody is woken before the next command",
-        ("operators/test_nodes",),
+        ("extensions/drains/test_cordons",),
     ),
     Defect(
         "gone-and-still-waiting",

@@ -15,9 +15,7 @@ from licorne_core.messages.effects import (
     Effect,
     ExtensionEffect,
     Happened,
-    NodeDrainBegun,
     NodesAnswered,
-    NodeSchedulableSet,
     NotRegistered,
     OperatorRefused,
     PredicatesAsked,
@@ -96,23 +94,27 @@ def told(effect: Effect) -> list[str]:
             return [_told_of_rm(effect)]
 
 
-_BY_EXTENSIONS: dict[str, Callable[[Any], str]] = {
-    "ApplicationStopped": lambda effect: (
-        f"{effect.allocations} allocations are stopping, {effect.asks} asks are dropped"
-    ),
-}
-"""Lines for effects of extensions, by the names of their classes: an extension may be missing."""
+def _closed(effect: Any) -> str:
+    told = "done" if effect.changed else "nothing to do"
+    return f"{told}, {effect.allocations} allocations run there"
 
 
-def _told_of_node(effect: NodeSchedulableSet | NodeDrainBegun) -> str:
-    if isinstance(effect, NodeSchedulableSet):
-        told = "done" if effect.changed else "nothing to do"
-        return f"{told}, {effect.allocations} allocations run there"
+def _drained(effect: Any) -> str:
     terms = effect.terms
     if terms.deadline is None:
         return f"{terms.allocations} allocations go on until they end, {effect.exempt} stay"
     seconds = terms.deadline - terms.start
     return f"{terms.allocations} allocations are stopped within {seconds:g} s, {effect.exempt} stay"
+
+
+_BY_EXTENSIONS: dict[str, Callable[[Any], str]] = {
+    "ApplicationStopped": lambda effect: (
+        f"{effect.allocations} allocations are stopping, {effect.asks} asks are dropped"
+    ),
+    "NodeSchedulableSet": _closed,
+    "NodeDrainBegun": _drained,
+}
+"""Lines for effects of extensions, by the names of their classes: an extension may be missing."""
 
 
 def _told_of_rm(
@@ -123,8 +125,6 @@ def _told_of_rm(
     | ConfigurationRefused
     | NotRegistered
     | OperatorRefused
-    | NodeSchedulableSet
-    | NodeDrainBegun
     | QueueStoppedSet
     | ApplicationHeld
     | ApplicationChanged
@@ -140,8 +140,6 @@ def _told_of_rm(
             return "configuration updated" if effect.changed else "configuration unchanged"
         case OperatorRefused():
             return f"refused: {effect.reason}"
-        case NodeSchedulableSet() | NodeDrainBegun():
-            return _told_of_node(effect)
         case ExtensionEffect():
             return _BY_EXTENSIONS[type(effect).__name__](effect)
         case QueueStoppedSet():

@@ -22,6 +22,7 @@ NAMES = (
     "autoscaler",
     "quota_change",
     "stops",
+    "drains",
 )
 
 

@@ -40,7 +40,7 @@ from licorne_core.partitions.registry import Registry, Rm, follow
 from licorne_core.points import Former
 from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import ConfigError, Problem
-from licorne_core.values.ids import PartitionName, RmId, partition_key
+from licorne_core.values.ids import AppId, PartitionName, RmId, partition_key
 from licorne_core.values.resources import add, refund
 from licorne_core.values.rm_caps import Holdings, Shortage
 
@@ -52,16 +52,12 @@ def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) ->
     """Make a partition, and add it to its RM with the last step."""
     partition = Partition(rm.name_of(config.name), rm.context, config, job.now, options, rm.extensions)
     follow(partition, rm.extra)
-    key, marks = partition_key(partition.name), rm.marks
-    for (name, node_id), cordon in marks.nodes.items():
-        if partition_key(name) == key:
-            partition.nodes.cordons[node_id] = cordon
-    for (name, path), mark in marks.queues.items():
-        if partition_key(name) == key:
-            partition.tree.stopped[path] = mark
-    for (name, app_id), had in marks.applications.items():
-        if partition_key(name) == key:
-            partition.awaited[app_id] = had
+    for extension in partition.points.take_marks:
+        extension.take_marks(rm.marks_in(partition.name, extension.name))
+    partition.tree.stopped.update(rm.marks_in(partition.name, "queue_stops"))
+    partition.awaited.update(
+        {AppId(name): mark for name, mark in rm.marks_in(partition.name, "holds").items()}
+    )
     for memory in rm.memory.of(partition.name):
         yield from partition.shares.restore(memory, job.now)
     yield PARTITION

@@ -22,7 +22,6 @@ from licorne_core.scheduling.order import count_raised
 from licorne_core.scheduling.reservations.reserving import note_allocating
 from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Allocation
-from licorne_core.values.ids import NodeId
 from licorne_core.values.ranking import NO_PRIORITY
 from licorne_core.values.resources import charge, refund
 from licorne_core.values.rule_kinds import tag_value
@@ -298,15 +297,11 @@ def clean_later(partition: Partition, leaf: Queue, now: float) -> None:
             partition.timers.set(timer, now + CLEANING_TIME)
 
 
-def drain_timer(node_id: NodeId) -> Timer:
-    """Name of the deadline at which the next allocation of the node is stopped."""
-    return Timer(Due.DRAIN, node_id=node_id)
-
-
 def look_again(partition: Partition, node: Node, now: float) -> None:
-    """Something may have to be stopped at once: the drain has begun, or an allocation has come."""
-    if node.drain is not None and node.drain.deadline is not None:
-        partition.timers.set(drain_timer(node.node_id), now)
+    """The node has come, or an allocation has come to it or is not to be stopped any more."""
+    if node.closed is not None:
+        for extension in partition.points.has:
+            extension.has(node, now)
 
 
 def note_start(partition: Partition, leaf: Queue, app: Application, now: float) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from licorne_core.handlers.bounds import check_capacity, check_node_growth, check_types
 from licorne_core.handlers.gangs import free, what_went
-from licorne_core.handlers.lifecycle import after_gone, drain_timer, end_placeholder_time, look_again
+from licorne_core.handlers.lifecycle import after_gone, end_placeholder_time, look_again
 from licorne_core.handlers.outcome import Commands, OutcomeJob
 from licorne_core.handlers.predicates import roll_back_on, roll_back_unfitting
 from licorne_core.messages.commands import NodeAction, NodeUpdate, TerminationType, UpdateNodes
@@ -171,7 +171,7 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
     schedulable = update.action is NodeAction.CREATE
     whole = rm.context.budgets.with_floating(capacity)
     node = Node(node_id, whole, update.attributes, schedulable=schedulable)
-    node.set_cordon(partition.nodes.cordons.get(node_id))
+    node.close(partition.nodes.closed.get(node_id))
     rm.holdings.check_node(node_id, node.footprint)
     rm.failed_nodes.pop(node_id, None)
     partition.cluster.add(node)
@@ -220,7 +220,9 @@ def _decommission(job: OutcomeJob, partition: Partition, node: Node) -> Iterator
         yield 1
     yield from forget_foreign_on(job, partition, node)
     partition.cluster.remove(node, job.now)
-    partition.timers.cancel(drain_timer(node.node_id))
+    if node.closed is not None:
+        for extension in partition.points.went:
+            extension.went(node)
     partition.counters.nodes_decommissioned += 1
     total = partition.rm.budgets.shown(partition.nodes.total)
     partition.journal.note_all(node_removed(job.now, node.node_id, total))

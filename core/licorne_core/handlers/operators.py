@@ -3,30 +3,20 @@
 from collections.abc import Iterator
 from typing import Final
 
-from licorne_core.handlers.lifecycle import drain_timer, look_again
 from licorne_core.handlers.outcome import Commands
-from licorne_core.handlers.predicates import roll_back_all, roll_back_on
-from licorne_core.messages.commands import DrainNode, SetNodeSchedulable, SetQueueStopped
-from licorne_core.messages.effects import (
-    Effect,
-    NodeDrainBegun,
-    NodeSchedulableSet,
-    OperatorRefusal,
-    QueueStoppedSet,
-)
-from licorne_core.messages.events.cluster import operator_acted, schedulable_changed
+from licorne_core.handlers.predicates import roll_back_all
+from licorne_core.messages.commands import SetQueueStopped
+from licorne_core.messages.effects import Effect, OperatorRefusal, QueueStoppedSet
+from licorne_core.messages.events.cluster import operator_acted
 from licorne_core.messages.events.records import EventType
-from licorne_core.messages.operators import Cordon, DrainTerms, OperatorMark, told
+from licorne_core.messages.operators import OperatorMark, told
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
-from licorne_core.model.nodes.node import CORDONED, Node
 from licorne_core.model.queues.queue import Queue, QueueState
 from licorne_core.partitions.jobs import CommandJob
 from licorne_core.partitions.partition import Partition, latest_end
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.errors import LicorneError, shown
-from licorne_core.values.ids import NodeId
-from licorne_core.views.nodes import contents_of
 
 
 class Refused(LicorneError):
@@ -48,65 +38,6 @@ def partition_meant(rm: Rm, name: str) -> Partition:
     if partition is None:
         raise Refused(OperatorRefusal.NOT_FOUND, f"partition {shown(rm.normalized(name))} not found")
     return partition
-
-
-def _set_node_schedulable(_: Registry, rm: Rm, command: SetNodeSchedulable, now: float) -> list[Effect]:
-    """Cordon the node, or take that back; a node that is gone may still have a cordon to end."""
-    partition = partition_meant(rm, command.partition)
-    cordons, node_id = partition.nodes.cordons, command.node_id
-    if command.schedulable and node_id in cordons and node_id not in partition.nodes.by_id:
-        del cordons[node_id]
-        return [NodeSchedulableSet(rm_id=rm.rm_id, changed=True, allocations=0)]
-    node = _node_meant(partition, node_id)
-    changed = (node.cordon is None) != command.schedulable
-    if changed:
-        cordon = None if command.schedulable else Cordon(mark=command.mark)
-        _set_cordon(partition, node, cordon, now)
-        text = f"{'uncordoned' if command.schedulable else CORDONED}{told(command.mark)}"
-        partition.journal.note(operator_acted(now, EventType.NODE, node_id, text))
-    allocations = len(node.allocations)
-    return [NodeSchedulableSet(rm_id=rm.rm_id, changed=changed, allocations=allocations)]
-
-
-def _drain_node(_: Registry, rm: Rm, command: DrainNode, now: float) -> list[Effect]:
-    """Cordon the node, and have its allocations stopped from now on, or wait for their end."""
-    partition = partition_meant(rm, command.partition)
-    node = _node_meant(partition, command.node_id)
-    there = contents_of(partition, node)
-    deadline = None if command.seconds is None else now + command.seconds
-    terms = DrainTerms(start=now, deadline=deadline, allocations=there.remaining)
-    _set_cordon(partition, node, Cordon(mark=command.mark, drain=terms), now)
-    look_again(partition, node, now)
-    text = f"drained{told(command.mark)}"
-    partition.journal.note(operator_acted(now, EventType.NODE, node.node_id, text))
-    return [NodeDrainBegun(rm_id=rm.rm_id, terms=terms, exempt=there.exempt)]
-
-
-def _node_meant(partition: Partition, node_id: NodeId) -> Node:
-    """The node of that name.
-
-    Raises:
-        Refused: there is none.
-    """
-    node = partition.nodes.by_id.get(node_id)
-    if node is None:
-        what = f"node {shown(node_id)} not found in partition {partition.name}"
-        raise Refused(OperatorRefusal.NOT_FOUND, what)
-    return node
-
-
-def _set_cordon(partition: Partition, node: Node, cordon: Cordon | None, now: float) -> None:
-    """Set or end a cordon; open checks about a node that gets one are dropped (spec § 7.4)."""
-    node_id = node.node_id
-    if cordon is None:
-        partition.nodes.cordons.pop(node_id, None)
-        partition.timers.cancel(drain_timer(node_id))
-    else:
-        partition.nodes.cordons[node_id] = cordon
-        if node.cordon is None:
-            roll_back_on(partition, node, now, gone=False)
-    if partition.cluster.set_cordon(node, cordon, now):
-        partition.journal.note(schedulable_changed(now, node_id, schedulable=node.schedulable))
 
 
 def _set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now: float) -> list[Effect]:
@@ -204,7 +135,5 @@ def not_there(partition: Partition, app_id: str) -> Refused:
 
 
 COMMANDS: Final[Commands] = {
-    SetNodeSchedulable: _set_node_schedulable,
-    DrainNode: _drain_node,
     SetQueueStopped: _set_queue_stopped,
 }

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, cast
 
-from licorne_core.handlers import backfill, drains, gangs, lifecycle, predicates, preemption, victims
+from licorne_core.handlers import backfill, gangs, lifecycle, predicates, preemption, victims
 from licorne_core.handlers.clock import follow_time, pass_time
 from licorne_core.handlers.lifecycle import allocation_made
 from licorne_core.handlers.outcome import (
@@ -304,7 +304,6 @@ _DEADLINES: Final[Deadlines] = {
     Due.REVIEW: Deadline(_review),
     Due.UNRESERVE: Deadline(_unreserve),
     **backfill.DEADLINES,
-    **drains.DEADLINES,
     **gangs.DEADLINES,
     **lifecycle.DEADLINES,
     **predicates.DEADLINES,

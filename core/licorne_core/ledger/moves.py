@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from licorne_core.ledger.pending import PendingAsks, enlist, unlist
-from licorne_core.messages.operators import Cordon
+from licorne_core.messages.operators import OperatorMark
 from licorne_core.model.apps.application import Application, note_highest
 from licorne_core.model.apps.requests import ACCOUNTS, POSTINGS, Account, Request, RequestEvent
 from licorne_core.model.books import (
@@ -347,14 +347,14 @@ class Cluster:
         node.set_schedulable(schedulable=schedulable)
         return self._is_another(node, before)
 
-    def set_cordon(self, node: Node, cordon: Cordon | None, now: float) -> bool:
-        """Cordon the node for an operator, or take that back; True if that changed it.
+    def close(self, node: Node, mark: OperatorMark | None, now: float) -> bool:
+        """Close the node to new allocations, or take that back; True if that changed it.
 
-        While it is cordoned, only asks that require it have it reserved.
+        While it is closed, only asks that require it have it reserved.
         """
         before = node.schedulable
-        node.set_cordon(cordon)
-        if cordon is not None:
+        node.close(mark)
+        if mark is not None:
             self._reservations.give_way(node, now)
         return self._is_another(node, before)
 

@@ -19,8 +19,8 @@ from licorne_core.messages.operators import (
     UNKNOWN_MARK,
     ChangeApplication,
     HoldApplication,
+    Marks,
     OperatorMark,
-    OperatorMarks,
 )
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId, UserGroup
@@ -66,7 +66,7 @@ class RegisterRm:
     extra_config: Mapping[str, str] = field(default_factory=dict)
     predicates: PredicatePolicy | None = None
     container_states: bool = True
-    marks: OperatorMarks = OperatorMarks()
+    marks: Marks = field(default_factory=dict)
     memory: FairMemory = field(default_factory=dict)
 
 
@@ -96,35 +96,6 @@ class RefuseNewWork:
 
     shortage: Shortage
     reason: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetNodeSchedulable:
-    """An operator cordons a node, or takes that back; the RM's own flag holds as well.
-
-    A node that is cordoned already keeps its mark.
-    """
-
-    rm_id: RmId
-    partition: str
-    node_id: NodeId
-    schedulable: bool
-    mark: OperatorMark = UNKNOWN_MARK
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainNode:
-    """An operator cordons a node, and has its allocations stopped evenly over so many `seconds`.
-
-    With None nothing is stopped: the drain waits until they have ended. It replaces an earlier drain
-    of the node.
-    """
-
-    rm_id: RmId
-    partition: str
-    node_id: NodeId
-    seconds: float | None
-    mark: OperatorMark = UNKNOWN_MARK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,8 +321,6 @@ OfRm = (
     | BeginReplay
     | EndReplay
     | SetHold
-    | SetNodeSchedulable
-    | DrainNode
     | SetQueueStopped
     | HoldApplication
     | ChangeApplication

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from licorne_core.messages.commands import Command, TerminationType
 from licorne_core.messages.events.records import Fact
 from licorne_core.messages.notices import NoticesGiven
-from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, DrainTerms, MarksEnded
+from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import LicorneError, Problem, Refusal
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
@@ -84,27 +84,6 @@ class OperatorRefused:
     rm_id: RmId
     refusal: OperatorRefusal
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSchedulableSet:
-    """A node is cordoned by an operator, or is not any more. `changed` is False if it was so before.
-
-    `allocations` are on it, and go on.
-    """
-
-    rm_id: RmId
-    changed: bool
-    allocations: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeDrainBegun:
-    """A node is cordoned, and its allocations are stopped by these terms; `exempt` ones stay."""
-
-    rm_id: RmId
-    terms: DrainTerms
-    exempt: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,8 +343,6 @@ Effect = (
     | ConfigurationUpdated
     | ConfigurationRefused
     | OperatorRefused
-    | NodeSchedulableSet
-    | NodeDrainBegun
     | QueueStoppedSet
     | ApplicationHeld
     | ApplicationChanged

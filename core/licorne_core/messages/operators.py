@@ -1,11 +1,10 @@
 """What operators do to applications, queues and nodes: commands, outcomes, marks, and checks of asks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from math import inf
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
-from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId
+from licorne_core.values.ids import AppId, PartitionName, QueuePath, RmId
 
 APPLICATION_HELD: Final = "APPLICATION_HELD"
 QUEUE_STOPPED: Final = "QUEUE_STOPPED"
@@ -25,40 +24,6 @@ UNKNOWN_MARK: Final = OperatorMark()
 """Stands for an act of which nothing was kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainTerms:
-    """Pace of a drain: of `allocations` at its `start` the last is stopped by its `deadline`.
-
-    Times are in unix seconds. Without time between them all are stopped at once, and without a
-    deadline none is: the drain waits until they have ended.
-    """
-
-    start: float
-    deadline: float | None
-    allocations: int
-
-    def due(self, running: int) -> float:
-        """Time at which the next allocation is stopped, while so many run and are not stopping.
-
-        One that ends by itself counts as one that was stopped. One that came since is stopped at once.
-        Without a deadline it never comes.
-        """
-        if self.deadline is None:
-            return inf
-        if not self.allocations:
-            return self.start
-        span = self.deadline - self.start
-        return self.start + span * (self.allocations - running) / self.allocations
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cordon:
-    """A node takes no new allocations by order of an operator; with `drain` its allocations go too."""
-
-    mark: OperatorMark = UNKNOWN_MARK
-    drain: DrainTerms | None = None
-
-
 class ApplicationMarks(NamedTuple):
     """What operators did to one application; a value without any of it stands for nothing."""
 
@@ -74,18 +39,11 @@ class ApplicationMarks(NamedTuple):
 
 UNMARKED = ApplicationMarks()
 
+Marks = Mapping[str, Mapping[tuple[PartitionName, Any], Any]]
+"""What operators did to things, by the extension that knows them, their partition and their name.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorMarks:
-    """Nodes that operators cordoned, queues that they stopped, and applications that they held or changed.
-
-    Each is by its partition and name. They outlive the registration in which they were made. A node,
-    queue or application of such a name has its mark from its beginning.
-    """
-
-    nodes: Mapping[tuple[PartitionName, NodeId], Cordon] = field(default_factory=dict)
-    queues: Mapping[tuple[PartitionName, QueuePath], OperatorMark] = field(default_factory=dict)
-    applications: Mapping[tuple[PartitionName, AppId], ApplicationMarks] = field(default_factory=dict)
+It outlives the registration in which it was done. A thing of such a name has its mark from its beginning.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -315,7 +315,7 @@ class NodesCheck:
     ``too small: T`` where all of the node would not do, ``full: T`` where only what is
     available would not, ``refused: R`` where the RM said R. `reserved_node` is kept for the ask.
     `reserved_for` has the queues with most of the ``reserved`` nodes, and `more_queues` counts the
-    others. `bound` keeps the ask from having a node reserved. `cordons` has the first of the cordoned
+    others. `bound` keeps the ask from having a node reserved. `closed` has the first of the ``cordoned``
     nodes.
     """
 
@@ -327,7 +327,7 @@ class NodesCheck:
     reserved_for: tuple[QueueReservations, ...] = ()
     more_queues: int = 0
     bound: ReservationBound | None = None
-    cordons: tuple[tuple[NodeId, OperatorMark], ...] = ()
+    closed: tuple[tuple[NodeId, OperatorMark], ...] = ()
 
     code = NO_NODE_FITS
 
@@ -351,8 +351,8 @@ class NodesCheck:
         return f"fits on none of {self.total} nodes" + (f": {counts}" if counts else "") + kept + bound
 
     def _operators(self) -> str:
-        """The first cordoned nodes in brackets, each with its operator and the reason."""
-        parts = [f"{node_id}{told(mark)}" for node_id, mark in self.cordons]
+        """The first of the closed nodes in brackets, each with its operator and the reason."""
+        parts = [f"{node_id}{told(mark)}" for node_id, mark in self.closed]
         more = self.causes.get("cordoned", 0) - len(parts)
         return f" ({'; '.join(parts)}{f'; and {more} more' if more else ''})" if parts else ""
 

@@ -15,7 +15,6 @@ from typing import Any
 from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import Hold, Options, RegisterRm
-from licorne_core.messages.operators import OperatorMarks
 from licorne_core.model.apps.application import Application
 from licorne_core.model.budgets import BudgetBook
 from licorne_core.model.fair_shares import KeptMemory
@@ -29,7 +28,6 @@ from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import (
     NodeId,
     PartitionName,
-    QueuePath,
     RmId,
     bare_partition,
     normalize_partition,
@@ -178,7 +176,7 @@ class Rm:
         self.extra_config: Mapping[str, str] = _in_order(request.extra_config)
         self.configuration = configuration
         self.extra = read_extra(request.extra_config)
-        self.marks = request.marks
+        self.marks = dict(request.marks)
         """What operators did before the registration, and in partitions that are gone: those that are
         built take their part of it."""
         self.memory = KeptMemory(request.memory)
@@ -262,14 +260,22 @@ class Rm:
 
     def _keep_marks(self, partition: Partition) -> None:
         """Keep what operators did in the partition, for one of the same name that is built later."""
-        name, key, before = partition.name, partition_key(partition.name), self.marks
-        nodes = {place: cordon for place, cordon in before.nodes.items() if partition_key(place[0]) != key}
-        nodes.update(((name, node_id), cordon) for node_id, cordon in partition.nodes.cordons.items())
-        queues = {place: mark for place, mark in before.queues.items() if partition_key(place[0]) != key}
-        queues.update(((name, QueuePath(path)), mark) for path, mark in partition.tree.stopped.items())
-        apps = {place: had for place, had in before.applications.items() if partition_key(place[0]) != key}
-        apps.update(((name, app_id), had) for app_id, had in partition.awaited.items())
-        self.marks = OperatorMarks(nodes=nodes, queues=queues, applications=apps)
+        name, key = partition.name, partition_key(partition.name)
+        kept: list[tuple[str, Mapping[str, Any]]] = [
+            (extension.name, extension.marks()) for extension in partition.points.marks
+        ]
+        kept.append(("queue_stops", partition.tree.stopped))
+        kept.append(("holds", {str(app_id): had for app_id, had in partition.awaited.items()}))
+        for kind, those in kept:
+            before = self.marks.get(kind, {}).items()
+            others = {place: mark for place, mark in before if partition_key(place[0]) != key}
+            self.marks[kind] = others | {(name, thing): mark for thing, mark in those.items()}
+
+    def marks_in(self, partition: PartitionName, extension: str) -> dict[str, Any]:
+        """What the extension is to know of what operators did in a partition, by the names of things."""
+        key = partition_key(partition)
+        marks = self.marks.get(extension, {}).items()
+        return {thing: mark for (name, thing), mark in marks if partition_key(name) == key}
 
     def holder_of(self, node_id: NodeId) -> Partition | None:
         """The partition that has the node, for requests that do not say: default if it has."""

@@ -27,7 +27,6 @@ class Due(StrEnum):
     CLEAN_QUEUES = "clean queues"
     ANSWER = "expect an answer"
     RETRY = "ask again"
-    DRAIN = "stop an allocation of a drained node"
     NOTICE = "stop a victim under notice"
     HOURS = "follow the hours of budgets"
     EXTENSION = "let an extension follow the time"

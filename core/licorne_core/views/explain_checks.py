@@ -12,7 +12,7 @@ from licorne_core.messages.reasons import NodesCheck, PreemptionCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import ReservationRequest, preemption_request_of
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.nodes.node import CORDONED, RESERVED, Node
+from licorne_core.model.nodes.node import CLOSED, RESERVED, Node
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.order import ReservedAsks
 from licorne_core.scheduling.preemption import Law, Refusal
@@ -23,8 +23,8 @@ from licorne_core.values.resources import charge, in_units
 MOST_QUEUES = 5
 """Most queues that are named; the others are counted."""
 
-MOST_CORDONS = 3
-"""Most cordoned nodes that are named; the others are counted."""
+MOST_CLOSED = 3
+"""Most closed nodes that are named; the others are counted."""
 
 MOST_ON_A_NODE = 16
 """Reservations of one node that are looked at; asks that require it may have very many."""
@@ -131,14 +131,14 @@ def nodes_asked(
     own = None if reservation is None else reservation.node_id
     nodes = _asked_nodes(partition, required)
     causes: Counter[str] = Counter()
-    cordons: list[tuple[NodeId, OperatorMark]] = []
+    closed: list[tuple[NodeId, OperatorMark]] = []
     looks = 0
     for node in nodes:
         refusal = node.refusal(ask_class, reserved=node.node_id == own, holder=request.claim)
         if refusal is not None:
             causes[refusal] += 1
-        if refusal == CORDONED and node.cordon is not None and len(cordons) < MOST_CORDONS:
-            cordons.append((node.node_id, node.cordon.mark))
+        if refusal == CLOSED and node.closed is not None and len(closed) < MOST_CLOSED:
+            closed.append((node.node_id, node.closed))
         looks += 1
         if refusal == RESERVED and holders is not None:
             looks += holders.add(node)
@@ -151,7 +151,7 @@ def nodes_asked(
         required_node=required,
         reserved_node=own,
         causes=dict(sorted(causes.items())),
-        cordons=tuple(cordons),
+        closed=tuple(closed),
     )
 
 

@@ -80,8 +80,8 @@ def _stop(partition: Partition, request: Request) -> str:
         record = record_of(partition, request)
         if record is not None and record.rule is PreemptionRule.DRAIN:
             node = partition.nodes.by_id[record.node_id]
-            if node.cordon is not None:
-                return f"node drained{told(node.cordon.mark)}"
+            if node.closed is not None:
+                return f"node drained{told(node.closed)}"
         return "preempted" if record is None else f"preempted {_cause(record)}{_losses(record)}"
     if request.partner is not None:
         return f"{request.partner.key} takes its place"

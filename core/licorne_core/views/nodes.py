@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from licorne_core.messages.operators import DrainTerms, OperatorMark
-from licorne_core.model.apps.requests import SHOWN_AS_ASKS, STOPPING, VICTIMS, Request
+from licorne_core.messages.operators import OperatorMark
+from licorne_core.model.apps.requests import SHOWN_AS_ASKS, Request
 from licorne_core.model.nodes.book import utilization
 from licorne_core.model.nodes.node import Node
 from licorne_core.partitions.partition import Partition
@@ -100,63 +100,6 @@ class ReservationReport:
 _reservation_report = _of_reservation.table(ReservationReport)
 
 
-class Contents(NamedTuple):
-    """Numbers of a node's allocations, as a drain counts them."""
-
-    remaining: int
-    """Those that a drain stops, including those that are `stopping` for any reason."""
-    stopping: int
-    """Those that the RM was told to stop, or given notice of."""
-    exempt: int
-    """Those that stay: foreign ones, and those of asks that require the node."""
-
-
-_GOING = STOPPING | VICTIMS
-"""States of an allocation that no drain has to stop; one that is spared is looked at again."""
-
-
-def contents_of(partition: Partition, node: Node) -> Contents:
-    """Count the allocations on a node that the RM knows."""
-    remaining = stopping = 0
-    exempt = len(node.foreign)
-    for allocation in node.allocations:
-        state = partition.applications[allocation.ask.app_id].requests[allocation.key].state
-        if state in SHOWN_AS_ASKS:
-            continue
-        if allocation.ask.ask_class.required_node is not None:
-            exempt += 1
-        else:
-            remaining += 1
-            stopping += state in _GOING
-    return Contents(remaining, stopping, exempt)
-
-
-_of_drain = Of[DrainTerms, Contents]()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainReport:
-    """Progress of a drain that began at `start_time` with so many `allocations`; see `Contents`.
-
-    Without a `deadline` nothing is stopped: it waits until they have ended.
-    """
-
-    start_time: Moment = _of_drain(lambda terms: terms.start)
-    deadline: Moment = _of_drain(lambda terms: terms.deadline or 0.0)
-    allocations: int
-    remaining: int = _of_drain.within(lambda _, there: there.remaining)
-    stopping: int = _of_drain.within(lambda _, there: there.stopping)
-    exempt: int = _of_drain.within(lambda _, there: there.exempt)
-
-
-_drain_report = _of_drain.table(DrainReport)
-
-
-def _drain_of(partition: Partition, node: Node) -> DrainReport | None:
-    terms = node.drain
-    return None if terms is None else _drain_report(terms, contents_of(partition, node))
-
-
 _of = Of[Node, Partition]()
 
 
@@ -169,18 +112,16 @@ def _shown(read: Callable[[Node], Resources]) -> Callable[[Node, Partition], Res
 class NodeReport:
     """A node without its allocations. `utilization` is 0.0 to 1.0, weighted.
 
-    Floating resources are left out. A `drained` node takes no new allocations by order of an
-    operator, who is in `cordon`; it is not `schedulable`. `drain` is None unless its allocations are
-    to go too.
+    Floating resources are left out. A node that somebody has `closed` takes no new allocations; it is
+    not `schedulable`.
     """
 
     node_id: NodeId
     partition: PartitionName = _of.within(lambda _, here: here.name)
     attributes: Mapping[str, str]
     schedulable: bool
-    drained: bool = _of(lambda node: node.cordon is not None)
-    cordon: OperatorMark | None = _of(lambda node: None if node.cordon is None else node.cordon.mark)
-    drain: DrainReport | None = _of.within(lambda node, here: _drain_of(here, node))
+    closed: OperatorMark | None
+    extended: Mapping[str, Any] = _of.added("node", lambda _, here: here.points)
     capacity: Resources = _of.within(_shown(lambda node: node.capacity))
     allocated: Resources = _of.within(_shown(lambda node: node.allocated))
     occupied: Resources = _of.within(_shown(lambda node: node.occupied))

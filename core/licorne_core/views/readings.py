@@ -44,9 +44,9 @@ class NodesReading(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """Nodes that operators drained, reservations of nodes, and users that have applications or limits."""
+    """Nodes that are closed, reservations of nodes, and users that have applications or limits."""
 
-    cordoned: int
+    closed: int
     reservations: int
     users: int
 
@@ -165,8 +165,8 @@ class ReadingViews(PartitionViews):
         """Numbers of things in a partition of which an operator wants to know that there are some."""
         owner = self._registry.partition(partition)
         nodes = owner.nodes
-        cordoned = sum(node_id in nodes.by_id for node_id in nodes.cordons)
-        return Numbers(cordoned, len(owner.wakeups.reserved), len(owner.limits.users))
+        closed = sum(node_id in nodes.by_id for node_id in nodes.closed)
+        return Numbers(closed, len(owner.wakeups.reserved), len(owner.limits.users))
 
     def nodes_reading(self, partition: PartitionName) -> Iterator[NodesReading | None]:
         """Read all nodes, after a None wherever the reader may pause."""

@@ -15,7 +15,7 @@ import structlog
 
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
-from licorne_core.messages.operators import OperatorMarks
+from licorne_core.messages.operators import Marks
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.log_levels import StoredLevels
 from licorne_server.configurations.marks import MAX_MARKS, Mark
@@ -371,10 +371,10 @@ class Configurations:
         self.put(self._of[rm_id].marking(mark, on=on))
         self.save(rm_id)
 
-    def marks_of(self, rm_id: RmId) -> OperatorMarks:
+    def marks_of(self, rm_id: RmId) -> Marks:
         """Marks of operators that a registration of the RM takes over."""
         revisions = self._of.get(rm_id)
-        return OperatorMarks() if revisions is None else revisions.operator_marks
+        return {} if revisions is None else revisions.operator_marks
 
     def has_room_for_mark(self, rm_id: RmId) -> bool:
         """True if one more mark of the RM may be noted."""

@@ -5,15 +5,9 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
-from licorne_core.messages.operators import (
-    UNMARKED,
-    ApplicationMarks,
-    Cordon,
-    DrainTerms,
-    OperatorMark,
-    OperatorMarks,
-)
-from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
+from licorne_core.extensions.drains.messages import Cordon, DrainTerms
+from licorne_core.messages.operators import UNMARKED, ApplicationMarks, Marks, OperatorMark
+from licorne_core.values.ids import PartitionName, QueuePath
 
 MAX_MARKS = 10_000
 """Marks of operators retained per RM, at most."""
@@ -68,24 +62,24 @@ class Mark:
         return self.kind, self.partition, self.name
 
 
-def marks_of_core(marks: Sequence[Mark]) -> OperatorMarks:
+def marks_of_core(marks: Sequence[Mark]) -> Marks:
     """The marks, for the core."""
     of = {kind: [mark for mark in marks if mark.kind is kind] for kind in MarkKind}
-    return OperatorMarks(
-        nodes={
-            (mark.partition, NodeId(mark.name)): Cordon(mark=mark.operator_mark, drain=mark.drain)
+    return {
+        "drains": {
+            (mark.partition, mark.name): Cordon(mark=mark.operator_mark, drain=mark.drain)
             for mark in of[MarkKind.NODE]
         },
-        queues={(mark.partition, QueuePath(mark.name)): mark.operator_mark for mark in of[MarkKind.QUEUE]},
-        applications=_of_applications([*of[MarkKind.HOLD], *of[MarkKind.CHANGE]]),
-    )
+        "queue_stops": {(mark.partition, mark.name): mark.operator_mark for mark in of[MarkKind.QUEUE]},
+        "holds": _of_applications([*of[MarkKind.HOLD], *of[MarkKind.CHANGE]]),
+    }
 
 
-def _of_applications(marks: Iterable[Mark]) -> dict[tuple[PartitionName, AppId], ApplicationMarks]:
+def _of_applications(marks: Iterable[Mark]) -> dict[tuple[PartitionName, str], ApplicationMarks]:
     """The marks of applications, for the core: those of one together."""
-    of: dict[tuple[PartitionName, AppId], ApplicationMarks] = {}
+    of: dict[tuple[PartitionName, str], ApplicationMarks] = {}
     for mark in marks:
-        place, done = (mark.partition, AppId(mark.name)), mark.operator_mark
+        place, done = (mark.partition, mark.name), mark.operator_mark
         before = of.get(place, UNMARKED)
         if mark.kind is MarkKind.HOLD:
             of[place] = before._replace(hold=done)

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from licorne_core.config.schema import Configuration
-from licorne_core.messages.operators import OperatorMarks
+from licorne_core.messages.operators import Marks
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_server.configurations.marks import Mark, decode_mark, encode_mark, marks_of_core
 
@@ -97,7 +97,7 @@ class Revisions:
         return len(self.said) + len(self.said_extra) + _bytes_of(self.kept)
 
     @property
-    def operator_marks(self) -> OperatorMarks:
+    def operator_marks(self) -> Marks:
         """The marks, for the core."""
         return marks_of_core(self.marks)
 

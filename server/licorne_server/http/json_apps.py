@@ -238,9 +238,9 @@ _node = rest_form(
         "rackName": lambda node: node.attributes.get(RACKNAME, ""),
         "utilized": lambda node: percentages(node.capacity, node.allocated),
         "isReserved": lambda node: node.reserved > 0,
-        "cordon": ("cordon", mark_json),
+        "cordon": ("closed", mark_json),
         "drain": ("drain", drain_json),
     },
     optional="cordon drain",
-    without="partition drained utilization allocation_count foreign_count reserved kept",
+    without="partition closed utilization allocation_count foreign_count reserved kept",
 )

@@ -13,6 +13,7 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from licorne_core.extensions.drains.reports import DrainReport
 from licorne_core.messages.fairness import FairShareReport, HoursReport
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.errors import NotFound
@@ -21,7 +22,7 @@ from licorne_core.values.names import is_queue_name
 from licorne_core.values.resources import Resources
 from licorne_core.views import Views
 from licorne_core.views.fields import Moment, Source, Span, Unit, renamed, types_of
-from licorne_core.views.nodes import DrainReport, NodeReport
+from licorne_core.views.nodes import NodeReport
 from licorne_core.views.partitions import RmReport
 from licorne_server.http.sources import SOURCES
 from licorne_server.http.stream import JsonObject, Rows, Verbatim, send_json, slice_for

@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from licorne_core.extensions.drains.messages import NodeDrainBegun, NodeSchedulableSet
 from licorne_core.extensions.stops.messages import ApplicationStopped
 from licorne_core.messages.effects import (
     AllocationsMade,
@@ -24,9 +25,7 @@ from licorne_core.messages.effects import (
     ContainerStatesChanged,
     Effect,
     Happened,
-    NodeDrainBegun,
     NodesAnswered,
-    NodeSchedulableSet,
     NotRegistered,
     OperatorRefused,
     PredicatesAsked,

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from licorne_core.config import SubmittedConfig, submitted
+from licorne_core.extensions.drains.messages import Cordon, DrainNode, DrainTerms, SetNodeSchedulable
 from licorne_core.extensions.stops.messages import StopApplication
 from licorne_core.messages.budgets import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
@@ -12,7 +13,6 @@ from licorne_core.messages.commands import (
     AnswerPreemptions,
     AskBackoff,
     BeginReplay,
-    DrainNode,
     EndReplay,
     FailMode,
     Hold,
@@ -31,7 +31,6 @@ from licorne_core.messages.commands import (
     RemoveApplication,
     RemoveRm,
     SetHold,
-    SetNodeSchedulable,
     SetQueueStopped,
     TerminationType,
     Tick,
@@ -42,15 +41,7 @@ from licorne_core.messages.commands import (
 )
 from licorne_core.messages.fairness import KeptHours, KeptUsage, PartitionMemory, UsageOwner
 from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
-from licorne_core.messages.operators import (
-    ApplicationMarks,
-    ChangeApplication,
-    Cordon,
-    DrainTerms,
-    HoldApplication,
-    OperatorMark,
-    OperatorMarks,
-)
+from licorne_core.messages.operators import ApplicationMarks, ChangeApplication, HoldApplication, OperatorMark
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import RmId, UserGroup
 from licorne_core.values.rm_caps import RmCaps, Shortage
@@ -69,11 +60,20 @@ from licorne_server.journal.forms import (
     array,
     items,
     optional,
+    packer,
     pairs,
     plain,
     word,
 )
 from licorne_server.journal.records import Digest
+
+
+class OperatorMarks(NamedTuple):
+    """Marks of operators as a journal has them: in columns."""
+
+    nodes: Any
+    queues: Any
+    applications: Any
 
 
 class Again(NamedTuple):
@@ -103,11 +103,19 @@ _APPLICATION_MARKS = Row(
     queue=TEXT,
 )
 _NAMED = array(TEXT, TEXT)
+_COLUMNS = {"drains": "nodes", "queue_stops": "queues", "holds": "applications"}
+"""Columns of marks, by the extensions that know them."""
+_MARKED = {
+    "nodes": pairs(_NAMED, _CORDON),
+    "queues": pairs(_NAMED, _MARK),
+    "applications": pairs(_NAMED, _APPLICATION_MARKS),
+}
+_pack_marked = packer({column: form.pack for column, form in _MARKED.items()})
 _MARKS = Row(
     OperatorMarks,
-    nodes=pairs(_NAMED, _CORDON),
-    queues=pairs(_NAMED, _MARK),
-    applications=pairs(_NAMED, _APPLICATION_MARKS),
+    lambda values: {name: values[column] for name, column in _COLUMNS.items() if values.get(column)},
+    lambda marks: _pack_marked(OperatorMarks(*[marks.get(name, {}) for name in _COLUMNS])),
+    **_MARKED,
 )
 MOST_DIGITS = 60
 """Digits of a number beyond 64 bits, at most."""

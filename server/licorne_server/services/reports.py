@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
+from licorne_core.extensions.drains.reports import DrainReport
 from licorne_core.messages.fairness import FairShareReport, HoursReport
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.messages.preemption import PreemptionRecord, QueueNumbers, Spared
@@ -15,7 +16,7 @@ from licorne_core.values.resources import Resources, clamp
 from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, ElasticReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, Unit, renamed
-from licorne_core.views.nodes import AllocationReport, DrainReport, NodeReport, ReservationReport
+from licorne_core.views.nodes import AllocationReport, NodeReport, ReservationReport
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_server.coordination.budgets import BudgetState, HoldingState
@@ -192,7 +193,8 @@ _node_message = filled(
     {
         "reservation_count": "reserved",
         "reservations": None,
-        "cordon": ("cordon", mark_message),
+        "drained": ("closed", lambda closed: closed is not None),
+        "cordon": ("closed", mark_message),
         "drain": ("drain", lambda drain: drain and _drain_message(drain)),
     },
 )

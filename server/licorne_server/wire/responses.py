@@ -34,9 +34,7 @@ from licorne_core.messages.effects import (
     Effect,
     ExtensionEffect,
     Happened,
-    NodeDrainBegun,
     NodesAnswered,
-    NodeSchedulableSet,
     NotRegistered,
     OperatorRefused,
     PredicatesAsked,
@@ -130,8 +128,6 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             | ConfigurationRefused()
             | NotRegistered()
             | OperatorRefused()
-            | NodeSchedulableSet()
-            | NodeDrainBegun()
             | ExtensionEffect()
             | QueueStoppedSet()
             | ApplicationHeld()

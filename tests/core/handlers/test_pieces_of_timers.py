@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from extensions.drains.building import drain
 from licorne_core.messages.commands import (
     Command,
     NodeAction,
@@ -34,7 +35,6 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import START
-from support.core.operators import drain
 from support.core.steps import lines_of_core
 
 pytestmark = pytest.mark.pure
@@ -310,8 +310,8 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
         _applications_above_max,
         _many_above_max,
         _some_time_above_max,
+        _drained,
     ),
-    Due.DRAIN: (_drained,),
     Due.NOTICE: (_noticed,),
     Due.HOURS: (_hours,),
     Due.PLACE: (_lost,),

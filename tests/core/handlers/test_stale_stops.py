@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from extensions.drains.building import cordon, drain
 from licorne_core.messages.commands import Command, FailMode, NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.notices import NoticesGiven
@@ -24,7 +25,7 @@ from support.core.builders import (
     reload,
 )
 from support.core.driver import Driver, asked, placed, released
-from support.core.operators import change, cordon, drain
+from support.core.operators import change
 
 DEFAULT = PartitionName("[rm1]default")
 NOTICE = 60

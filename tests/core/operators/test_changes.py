@@ -13,7 +13,6 @@ from licorne_core.messages.operators import (
     ApplicationMarks,
     MarksEnded,
     OperatorMark,
-    OperatorMarks,
 )
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId
 from licorne_core.values.slices import Tuning
@@ -165,7 +164,7 @@ def test_marks_of_a_registration_wait_for_their_application() -> None:
     ended = ApplicationMarks(hold=mark)
     gone = [(DEFAULT, AppId(f"gone-{number}")) for number in range(8)]
     of = {(DEFAULT, AppId("app")): marks, **dict.fromkeys(gone, ended)}
-    again = replace(register(config(QUEUES)), marks=OperatorMarks(applications=of))
+    again = replace(register(config(QUEUES)), marks={"holds": of})
     driver.do(again, BeginReplay(rm_id=RmId(RM)), nodes(node("n1", vcore=10)), apps(app("app", "root.a")))
     driver.do(asks(ask("app", "k1", vcore=1, priority=1)))
     effects = driver.do(EndReplay(rm_id=RmId(RM), nodes=1, applications=1, allocations=1))
@@ -181,7 +180,7 @@ def test_an_application_that_has_not_come_can_be_resumed() -> None:
     """Its mark goes, and it comes without."""
     driver = cluster()
     of = {(DEFAULT, AppId("late")): ApplicationMarks(hold=MARK)}
-    again = replace(register(config(QUEUES)), marks=OperatorMarks(applications=of))
+    again = replace(register(config(QUEUES)), marks={"holds": of})
     driver.do(again)
     assert held(driver.do(hold("late", held=False))) == (True, 0, 0)
     assert refusal(driver.do(hold("late", held=False)))[0] is OperatorRefusal.NOT_FOUND

@@ -2,6 +2,7 @@
 
 import pytest
 
+from extensions.drains.building import cordon
 from licorne_core.messages.reasons import NodesCheck
 from licorne_core.scheduling.reservations.review import holder_blocker
 from licorne_core.values.asks import NO_REASON, ReservationBound
@@ -13,7 +14,6 @@ from licorne_core.views.explain_checks import MOST_QUEUES
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.builders import reload as reload_
 from support.core.driver import START, Driver
-from support.core.operators import cordon
 from support.core.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")

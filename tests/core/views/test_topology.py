@@ -1,12 +1,12 @@
 """What the reports say of free room by topology domain."""
 
+from extensions.drains.building import cordon
 from licorne_core.messages.commands import PredicatePolicy
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import PartitionName
 from licorne_core.views.topology import DomainReport
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
-from support.core.operators import cordon
 from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")

@@ -64,7 +64,7 @@ async def test_a_restart_keeps_what_operators_marked(tmp_path: Path) -> None:
         shim = Shim(channel)
         await shim.set_up(config=A)
         views = server.scheduler.views
-        cordon = views.node(PartitionName("[rm]default"), NodeId("n0")).cordon
+        cordon = views.node(PartitionName("[rm]default"), NodeId("n0")).closed
         assert cordon is not None
         assert (cordon.by, cordon.message) == ("127.0.0.1", "disk")
         assert views.queue(PartitionName("[rm]default"), "root.a").state == "Stopped"
@@ -86,11 +86,14 @@ async def test_a_restart_keeps_a_drain(tmp_path: Path, seconds: int | None) -> N
         await Shim(channel).set_up(config=A)
         request = DrainNodeRequest(rm_id="rm", node_id="n0", deadline_seconds=seconds)
         await AdminStub(channel).DrainNode(request)
-        before = server.scheduler.views.node(PartitionName("[rm]default"), NodeId("n0")).drain
+        before = server.scheduler.views.node(PartitionName("[rm]default"), NodeId("n0")).extended["drain"]
         assert before is not None
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
         await Shim(channel).set_up(config=A)
-        assert server.scheduler.views.node(PartitionName("[rm]default"), NodeId("n0")).drain == before
+        assert (
+            server.scheduler.views.node(PartitionName("[rm]default"), NodeId("n0")).extended["drain"]
+            == before
+        )
         uncordon = SetNodeSchedulableRequest(rm_id="rm", node_id="n0", schedulable=True)
         await AdminStub(channel).SetNodeSchedulable(uncordon)
         assert server.changes.configurations.get("rm").marks == ()

@@ -62,7 +62,7 @@ async def test_what_operators_did_is_in_force_at_the_next_owner(two: Deployment)
         with pytest.raises(grpc.aio.AioRpcError) as stale:
             await Admin(channel).apply(C, base=1)
         assert refusal(stale.value).reason == "STALE_REVISION"
-    assert b.scheduler.views.node(PARTITION, NodeId("n0")).drained
+    assert b.scheduler.views.node(PARTITION, NodeId("n0")).closed
     assert b.scheduler.views.queue(PARTITION, "root.b").state == "Stopped"
     [disk, _] = b.changes.configurations.get("rm").marks
     assert (disk.name, disk.why, bool(disk.by)) == ("n0", "disk", True)

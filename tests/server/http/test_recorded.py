@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 
+from extensions.drains.building import cordon
 from licorne_core.messages.effects import Happened
 from licorne_core.values.errors import Refusal
 from licorne_core.values.ids import PartitionName, RmId
@@ -32,7 +33,6 @@ from support.core.builders import (
     victim,
 )
 from support.core.driver import START, Driver
-from support.core.operators import cordon
 from support.recorded import compact, compare
 from support.server.http_site import Site
 

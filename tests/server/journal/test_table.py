@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from licorne_core.config import built_in, submitted
+from licorne_core.extensions.drains.messages import Cordon, DrainNode, DrainTerms, SetNodeSchedulable
 from licorne_core.extensions.stops.messages import StopApplication
 from licorne_core.messages import commands as c
 from licorne_core.messages.budgets import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
@@ -17,11 +18,9 @@ from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
 from licorne_core.messages.operators import (
     ApplicationMarks,
     ChangeApplication,
-    Cordon,
-    DrainTerms,
     HoldApplication,
+    Marks,
     OperatorMark,
-    OperatorMarks,
 )
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId, UserGroup
@@ -31,22 +30,23 @@ from licorne_core.values.windows import Window
 from licorne_server.journal.codec import Entries, entry, heading, together
 from licorne_server.journal.digest import LEFT_OUT, SUMMED
 from licorne_server.journal.records import Digest, Header, Unreadable
-from licorne_server.journal.table import ENTRIES, ROWS, Again
+from licorne_server.journal.table import ENTRIES, ROWS, Again, OperatorMarks
 from support.core.unions import kinds_of
 
 RM, APP, KEY, NODE = RmId("rm-1"), AppId("app-1"), AllocationKey("ask-1"), NodeId("node-1")
 PARTITION, QUEUE = PartitionName("[rm-1]default"), QueuePath("root.a")
 MARK = OperatorMark("anna", 1700000000.5, "for a while ✓")
+TERMS = DrainTerms(start=1.0, deadline=2.5, allocations=3)
 BROKEN = submitted("partitions: 7")
 
-MARKS = OperatorMarks(
-    nodes={(PARTITION, NODE): Cordon(mark=MARK, drain=DrainTerms(start=1.0, deadline=2.5, allocations=3))},
-    queues={(PARTITION, QUEUE): MARK},
-    applications={
+MARKS: Marks = {
+    "drains": {(PARTITION, NODE): Cordon(mark=MARK, drain=TERMS)},
+    "queue_stops": {(PARTITION, QUEUE): MARK},
+    "holds": {
         (PARTITION, APP): ApplicationMarks(hold=MARK, change=MARK, priority=-7, queue=QUEUE),
         (PARTITION, AppId("other")): ApplicationMarks(priority=0),
     },
-)
+}
 MEMORY = {
     PARTITION: PartitionMemory(
         usage={
@@ -101,9 +101,9 @@ SAMPLES: tuple[Any, ...] = (
     c.UpdateConfiguration(rm_id=RM, policy_group="queues", config=built_in(), extra_config={"a": "b"}),
     c.RemoveRm(rm_id=RM),
     c.RefuseNewWork(shortage=Shortage.NEW, reason="memory"),
-    c.SetNodeSchedulable(rm_id=RM, partition="default", node_id=NODE, schedulable=True, mark=MARK),
-    c.DrainNode(rm_id=RM, partition="default", node_id=NODE, seconds=60.5, mark=MARK),
-    c.DrainNode(rm_id=RM, partition="default", node_id=NODE, seconds=None),
+    SetNodeSchedulable(rm_id=RM, partition="default", node_id=NODE, schedulable=True, mark=MARK),
+    DrainNode(rm_id=RM, partition="default", node_id=NODE, seconds=60.5, mark=MARK),
+    DrainNode(rm_id=RM, partition="default", node_id=NODE, seconds=None),
     StopApplication(rm_id=RM, partition="default", app_id=APP, reason="over"),
     c.SetQueueStopped(rm_id=RM, partition="default", queue="root.a", stopped=True, mark=MARK),
     c.UpdateNodes(
@@ -225,7 +225,7 @@ def test_every_field_is_in_the_table() -> None:
 def test_samples_have_every_field() -> None:
     """The samples above have a value other than the default for each field that the table has."""
     seen = {at for sample in (*SAMPLES, OPTIONS) for at in _set_in(sample)}
-    kinds = {row.kind for row in ROWS.values()} - {Again, Digest}
+    kinds = {row.kind for row in ROWS.values()} - {Again, Digest, OperatorMarks}
     assert {(kind, name) for kind in kinds for name in names_of(kind)} - seen == {(Ask, "read_time")}
 
 

@@ -4,16 +4,11 @@ from typing import Any
 
 import pytest
 
+from licorne_core.extensions.drains.messages import DrainTerms, NodeDrainBegun, NodeSchedulableSet
 from licorne_core.extensions.stops.messages import ApplicationStopped
 from licorne_core.messages import effects
 from licorne_core.messages.effects import Effect
-from licorne_core.messages.operators import (
-    UNMARKED,
-    ApplicationChanged,
-    ApplicationHeld,
-    DrainTerms,
-    MarksEnded,
-)
+from licorne_core.messages.operators import UNMARKED, ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.values.ids import PartitionName, QueuePath, RmId
 from licorne_server.wire.responses import AllocationEncoder, payloads
 from support.core.unions import kinds_of
@@ -26,8 +21,8 @@ UNSENT = (
     effects.ConfigurationRefused(rm_id=RM, reason="r"),
     effects.NotRegistered(rm_id=RM, reason="r"),
     effects.OperatorRefused(rm_id=RM, refusal=effects.OperatorRefusal.NOT_FOUND, reason="r"),
-    effects.NodeSchedulableSet(rm_id=RM, changed=True, allocations=0),
-    effects.NodeDrainBegun(rm_id=RM, terms=DrainTerms(start=0, deadline=0, allocations=0), exempt=0),
+    NodeSchedulableSet(rm_id=RM, changed=True, allocations=0),
+    NodeDrainBegun(rm_id=RM, terms=DrainTerms(start=0, deadline=0, allocations=0), exempt=0),
     ApplicationStopped(rm_id=RM, allocations=0, asks=0),
     effects.QueueStoppedSet(rm_id=RM, changed=True, state="Stopped"),
     ApplicationHeld(rm_id=RM, changed=True, asks=0, allocations=0),

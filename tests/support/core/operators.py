@@ -1,25 +1,11 @@
 """Builders for what operators do."""
 
-from licorne_core.messages.commands import DrainNode, SetNodeSchedulable, SetQueueStopped
+from licorne_core.messages.commands import SetQueueStopped
 from licorne_core.messages.operators import ChangeApplication, HoldApplication, OperatorMark
-from licorne_core.values.ids import AppId, NodeId, RmId
+from licorne_core.values.ids import AppId, RmId
 from support.core.builders import RM
 
 MARK = OperatorMark("ann", 0.0, "because")
-
-
-def cordon(
-    node_id: str, *, schedulable: bool = False, partition: str = "", rm: str = RM
-) -> SetNodeSchedulable:
-    """An operator cordons a node, or takes that back."""
-    return SetNodeSchedulable(
-        rm_id=RmId(rm), partition=partition, node_id=NodeId(node_id), schedulable=schedulable
-    )
-
-
-def drain(node_id: str, seconds: float | None = 0.0, *, partition: str = "", rm: str = RM) -> DrainNode:
-    """An operator drains a node."""
-    return DrainNode(rm_id=RmId(rm), partition=partition, node_id=NodeId(node_id), seconds=seconds)
 
 
 def hold(

@@ -6,13 +6,13 @@ It takes the same commands as the core. It shares no code with it but the comman
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
+from licorne_core.extensions.drains.messages import DrainNode, SetNodeSchedulable
 from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
     BeginReplay,
     Command,
-    DrainNode,
     EndReplay,
     ExtensionCommand,
     Hold,
@@ -27,7 +27,6 @@ from licorne_core.messages.commands import (
     RemoveApplication,
     RemoveRm,
     SetHold,
-    SetNodeSchedulable,
     SetQueueStopped,
     Tick,
     UpdateAllocations,
@@ -121,8 +120,6 @@ class Oracle:
             self._mark(command)
             for name, config in partitions_of(text_of(command)).items():
                 self.partitions[f"[{command.rm_id}]{name}"] = self._empty(command.rm_id, name, config)
-        elif isinstance(command, SetQueueStopped | ExtensionCommand):
-            raise NotImplementedError("the plain scheduler knows no such operators")
         elif isinstance(command, SetBudgets | SetBudgetSlices):
             before = self.budgets.floating
             self.budgets.take(command)
@@ -139,7 +136,7 @@ class Oracle:
 
     def _mark(self, command: RegisterRm) -> None:
         """What operators did before counts from the beginning, and for partitions that come later."""
-        for (name, node_id), cordon in command.marks.nodes.items():
+        for (name, node_id), cordon in command.marks.get("drains", {}).items():
             terms, record = cordon.drain, CordonRecord()
             if terms is not None:
                 record = CordonRecord(True, terms.start, terms.deadline, terms.allocations)
@@ -171,10 +168,10 @@ class Oracle:
         | BeginReplay
         | EndReplay
         | SetHold
-        | SetNodeSchedulable
-        | DrainNode
         | HoldApplication
-        | ChangeApplication,
+        | ChangeApplication
+        | SetQueueStopped
+        | ExtensionCommand,
         now: float,
     ) -> None:
         rm_id = command.rm_id
@@ -198,6 +195,8 @@ class Oracle:
                     partition.note_sent(command.check, now)
             case BeginReplay() | EndReplay() | SetHold():
                 self._hold(command)
+            case SetQueueStopped() | ExtensionCommand():
+                raise NotImplementedError("the plain scheduler knows no such operators")
             case _:
                 assert_never(command)
 

@@ -1,6 +1,6 @@
 """What operators do to nodes by hand: they cordon them, and have their allocations stopped."""
 
-from licorne_core.messages.commands import DrainNode, SetNodeSchedulable
+from licorne_core.extensions.drains.messages import DrainNode, SetNodeSchedulable
 from support.oracle.books import ALLOCATED, PLACEHOLDER, AllocationRecord, AppRecord, NodeRecord
 from support.oracle.lives import stop
 from support.oracle.partition import PartitionOracle, look_again

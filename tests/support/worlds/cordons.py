@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from licorne_core.messages.commands import Command, DrainNode, RegisterRm, SetNodeSchedulable
-from licorne_core.messages.operators import Cordon, DrainTerms, OperatorMarks
+from licorne_core.extensions.drains.messages import Cordon, DrainNode, DrainTerms, SetNodeSchedulable
+from licorne_core.messages.commands import Command, RegisterRm
 from licorne_core.values.ids import NodeId, PartitionName, RmId
 
 SECONDS = (None, 0.0, 0.0, 1.0, 2.5, 10.0, 60.0)
@@ -39,14 +39,14 @@ class CordonMaker:
         rng = self._rng
         if not self._share or not isinstance(command, RegisterRm):
             return command
-        marks: dict[tuple[PartitionName, NodeId], Cordon] = {}
+        marks: dict[tuple[PartitionName, str], Cordon] = {}
         for _ in range(rng.choice([0, 1, 2])):
             name = PartitionName(f"[{command.rm_id}]{rng.choice(['default', 'second'])}")
             start, seconds = now - rng.choice([0.0, 3.0]), rng.choice(SECONDS)
             deadline = None if seconds is None else start + seconds
             terms = DrainTerms(start=start, deadline=deadline, allocations=rng.randint(0, 4))
             marks[name, self._node_id()] = Cordon(drain=rng.choice([None, terms]))
-        return replace(command, marks=OperatorMarks(nodes=marks))
+        return replace(command, marks={"drains": marks})
 
     def _node_id(self) -> NodeId:
         return NodeId(f"n{self._rng.randint(0, 3)}")

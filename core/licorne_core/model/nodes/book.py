@@ -5,7 +5,7 @@ from math import fsum
 from typing import Any, assert_never
 
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
-from licorne_core.messages.operators import Cordon
+from licorne_core.messages.operators import OperatorMark
 from licorne_core.model.nodes.domains import Domains
 from licorne_core.model.nodes.node import Node, Recent, overhang_of
 from licorne_core.values.ids import NodeId
@@ -171,8 +171,8 @@ class NodeBook:
         """Start empty, ordered by the policy."""
         self._holdings = holdings or Holdings()
         self.by_id: dict[NodeId, Node] = {}
-        self.cordons: dict[NodeId, Cordon] = {}
-        """Nodes that operators cordoned, those that are gone among them."""
+        self.closed: dict[NodeId, OperatorMark] = {}
+        """Who closed which nodes to new allocations; those that are gone are among them."""
         self.order = node_order(policy)
         self.total: Resources = {}
         self.overhang: dict[str, int] = {}

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from licorne_core.messages.operators import Cordon, DrainTerms
+from licorne_core.messages.operators import OperatorMark
 from licorne_core.model.nodes.claims import Room
 from licorne_core.values.asks import Allocation, AskClass, Reservation, Shape
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
@@ -19,8 +19,8 @@ NO_ANSWER = "no answer in time"
 RESERVED = "reserved"
 """Reason for excluding a node whose free room is reserved for others."""
 
-CORDONED = "cordoned"
-"""Reason for excluding a node that an operator has cordoned."""
+CLOSED = "cordoned"
+"""Reason for excluding a node that is closed."""
 
 _NOTHING: dict[str, int] = {}
 
@@ -31,7 +31,7 @@ class Node:
 
     Of the four, `allocated` is derived: it changes with every allocation, and is read by reports.
 
-    A node is schedulable if its RM says so (`wanted`) and no operator has put a `cordon` around it. An *open*
+    A node is schedulable if its RM says so (`wanted`) and it is not `closed`. An *open*
     node is schedulable, and no reservation takes all of it. The books write the amounts and nothing
     else; the three parts below them belong to other modules, which hear of every change.
     """
@@ -39,7 +39,8 @@ class Node:
     node_id: NodeId
     attributes: Mapping[str, str]
     wanted: bool
-    cordon: Cordon | None
+    closed: OperatorMark | None
+    """Who closed it to new allocations."""
     schedulable: bool
     open: bool
     capacity: Resources
@@ -89,7 +90,7 @@ class Node:
         self.node_id = node_id
         self.attributes = attributes
         self.wanted = schedulable
-        self.cordon = None
+        self.closed = None
         self.schedulable = schedulable
         self.open = schedulable
         self.capacity = capacity
@@ -123,18 +124,13 @@ class Node:
         self.wanted = schedulable
         self._derive()
 
-    def set_cordon(self, cordon: Cordon | None) -> None:
-        """An operator cordons the node, or takes that back."""
-        self.cordon = cordon
+    def close(self, mark: OperatorMark | None) -> None:
+        """Close the node to new allocations, or with None take that back."""
+        self.closed = mark
         self._derive()
 
-    @property
-    def drain(self) -> DrainTerms | None:
-        """Terms on which its allocations are stopped; None if they may go on."""
-        return None if self.cordon is None else self.cordon.drain
-
     def _derive(self) -> None:
-        self.schedulable = self.wanted and self.cordon is None
+        self.schedulable = self.wanted and self.closed is None
         self.open = self.schedulable and not any(r.exclusive for r in self.reservations.values())
 
     def add_reservation(self, reservation: Reservation) -> None:
@@ -181,7 +177,7 @@ class Node:
     ) -> str | None:
         """Reason that an ask may not go here now; None if it may. The one place that decides this.
 
-        A cordoned node takes only asks that have it reserved (`reserved`), and asks that require it
+        A closed node takes only asks that have it reserved (`reserved`), and asks that require it
         (spec §§ 7.4, 7.7). Others have to leave the reserved room free, or all of the node if that
         is exclusive. They have to leave free what is held from a later time on, too, but for asks of
         the claim `holder`. For a shape, the RM's answers do not count.
@@ -196,7 +192,7 @@ class Node:
         elif not (self.open or reserved):
             if self.schedulable:
                 return RESERVED
-            return CORDONED if self.cordon is not None else "unschedulable"
+            return CLOSED if self.closed is not None else "unschedulable"
         available = self.available
         beside = True
         for name, value in wanted.items:

@@ -38,9 +38,8 @@ W4  In a stopped queue nothing is reserved, assumed or parked.
 W5  Where nodes are reserved, each waiting group that found none is in the backlog.
 S1  A shadow start, its pending asks and its nodes know each other, and it has a deadline (`starts.py`).
 S2  Room is held for later on schedulable nodes only, without reservations of asks that may go elsewhere.
-D4  A node is schedulable if its RM says so and it is not cordoned. A cordoned one is reserved for
+D4  A node is schedulable if its RM says so and it is not closed. A closed one is reserved for
     those asks only that may go nowhere else.
-D5  While something on a node that is drained by a deadline is to be stopped, there is a time for it.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -50,7 +49,7 @@ from licorne_core.messages.commands import Hold
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ACCOUNTS, TO_REPLACE, Account, RequestState
 from licorne_core.model.apps.states import SCHEDULABLE
-from licorne_core.model.nodes.node import Node, overhang_of
+from licorne_core.model.nodes.node import overhang_of
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker
 from licorne_core.partitions.partition import Partition
@@ -64,7 +63,6 @@ from licorne_core.values.timers import Due, Timer
 from licorne_core.views.audit.recount import Concern, audit
 from licorne_core.views.audit.rules import check_gang, check_memory, check_preemption, check_waiting, require
 from licorne_core.views.audit.starts import check_starts
-from licorne_core.views.nodes import contents_of
 
 
 def check_reservations(partition: Partition) -> None:
@@ -84,22 +82,13 @@ def check_reservations(partition: Partition) -> None:
         for place in partition.places.present:
             charge(kept, place.ask_class.items if place.node is node else ())
         require("A6", kept == node.kept, f"{at}: kept {node.kept}, counted {kept}")
-        schedulable = node.wanted and node.cordon is None
+        schedulable = node.wanted and node.closed is None
         require("D4", schedulable == node.schedulable, f"{at} is schedulable: {node.schedulable}")
-        spared = node.cordon is None or all(reservation.required for reservation in there)
-        require("D4", spared, f"{at} is cordoned and reserved for {len(there)} asks")
-        _check_drain(partition, node)
+        spared = node.closed is None or all(reservation.required for reservation in there)
+        require("D4", spared, f"{at} is closed and reserved for {len(there)} asks")
         known.difference_update(there)
     require("A6", not known, f"{len(known)} reservations are on no node")
     _check_limits(partition)
-
-
-def _check_drain(partition: Partition, node: Node) -> None:
-    there = contents_of(partition, node)
-    terms = node.drain
-    waits = terms is not None and terms.deadline is not None and there.remaining > there.stopping
-    has_time = Timer(Due.DRAIN, node_id=node.node_id) in partition.timers or partition.job is not None
-    require("D5", has_time or not waits, f"node {node.node_id}: {there}, and no time for the next")
 
 
 def _check_holders(partition: Partition) -> set[object]:
@@ -232,7 +221,7 @@ def _check_deadlines(partition: Partition) -> None:
         Due.EXPIRE: partition.completed,
         Due.EXPIRE_REJECTED: partition.rejected,
     }
-    for due, name, key, _, node_id, _ in partition.timers.names():
+    for due, name, key, *_ in partition.timers.names():
         at = f"{partition.name} has to {due.value} for {name} {key}"
         if due in known:
             require("L2", name in known[due], f"{at}, which is gone")
@@ -242,10 +231,6 @@ def _check_deadlines(partition: Partition) -> None:
             request = partition.applications[name].requests.get(key)
             stands = request is not None and request.reservation is not None
             require("L2", stands, f"{at}, which has no reservation")
-        if due is Due.DRAIN:
-            node = partition.nodes.by_id.get(node_id)
-            drained = node is not None and node.drain is not None
-            require("L2", drained, f"{partition.name} drains {node_id}, which is drained no more")
     goes_on = any(timer.due is Due.GO_ON for timer in partition.timers.names())
     require("L1", goes_on == (partition.job is not None), f"{partition.name}: {goes_on}")
     for queue in partition.tree.walk():

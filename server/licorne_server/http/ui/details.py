@@ -150,8 +150,8 @@ def node_detail(views: Views, partition: PartitionName, name: str) -> JsonObject
     """A node in its REST form, but with the times of operators in milliseconds."""
     node = views.node(partition, name)
     marks = {
-        "cordon": mark_json(node.cordon, milliseconds),
-        "drain": drain_json(node.drain, milliseconds),
+        "cordon": mark_json(node.closed, milliseconds),
+        "drain": drain_json(node.extended["drain"], milliseconds),
     }
     return {**json_apps.single_node(views, partition, name), **marks}
 

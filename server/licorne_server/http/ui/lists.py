@@ -153,7 +153,7 @@ async def nodes(request: web.Request) -> web.StreamResponse:
             return None
         if state == "drained" and node.schedulable:
             return None
-        if state == "cordoned" and node.cordon is None:
+        if state == "cordoned" and node.closed is None:
             return None
         if state == "reserved" and not node.reserved:
             return None

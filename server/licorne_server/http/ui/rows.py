@@ -194,7 +194,7 @@ _node = _row(
     utilization=lambda node: round(node.utilization, 4),
     allocations="allocation_count",
     foreign="foreign_count",
-    cordon=("cordon", _mark),
+    cordon=("closed", _mark),
     drain=("drain", lambda drain: drain_json(drain, milliseconds)),
 )
 

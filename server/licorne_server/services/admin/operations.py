@@ -12,12 +12,16 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
-from licorne_core.extensions.stops.messages import ApplicationStopped, StopApplication
-from licorne_core.messages.commands import Command, DrainNode, SetNodeSchedulable, SetQueueStopped
-from licorne_core.messages.effects import (
-    Effect,
+from licorne_core.extensions.drains.messages import (
+    DrainNode,
     NodeDrainBegun,
     NodeSchedulableSet,
+    SetNodeSchedulable,
+)
+from licorne_core.extensions.stops.messages import ApplicationStopped, StopApplication
+from licorne_core.messages.commands import Command, SetQueueStopped
+from licorne_core.messages.effects import (
+    Effect,
     NotRegistered,
     OperatorRefusal,
     OperatorRefused,

@@ -5,14 +5,16 @@ from dataclasses import replace
 
 import pytest
 
+from extensions.drains.building import cordon, drain
+from licorne_core.extensions.drains.messages import Cordon, NodeDrainBegun
+from licorne_core.extensions.drains.reports import DrainReport
 from licorne_core.messages.commands import BeginReplay, EndReplay, NodeAction, RegisterRm
-from licorne_core.messages.effects import Effect, NodeDrainBegun, OperatorRefused
-from licorne_core.messages.operators import Cordon, OperatorMark, OperatorMarks
+from licorne_core.messages.effects import Effect, OperatorRefused
+from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId
-from licorne_core.views.nodes import DrainReport
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import START, Driver, heard, placed, released
-from support.core.operators import change, cordon, drain
+from support.core.operators import change
 from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
@@ -37,8 +39,8 @@ def stopped(effects: Iterable[Effect]) -> list[str]:
 
 def progress(driver: Driver) -> DrainReport:
     """Progress of the drain of n1."""
-    report = driver.views.node(DEFAULT, NodeId("n1")).drain
-    assert report is not None
+    report = driver.views.node(DEFAULT, NodeId("n1")).extended["drain"]
+    assert isinstance(report, DrainReport)
     return report
 
 
@@ -106,11 +108,11 @@ def test_a_drain_is_done_when_all_are_gone() -> None:
     driver.do(replace(drain("n1"), mark=ANN))
     confirm(driver, "a")
     report = driver.views.node(DEFAULT, NodeId("n1"))
-    assert (report.drained, report.cordon) == (True, ANN)
+    assert report.closed == ANN
     assert (progress(driver).remaining, progress(driver).allocations) == (0, 1)
     driver.do(cordon("n1", schedulable=True))
     report = driver.views.node(DEFAULT, NodeId("n1"))
-    assert (report.schedulable, report.cordon, report.drain) == (True, None, None)
+    assert (report.schedulable, report.closed, report.extended["drain"]) == (True, None, None)
 
 
 def test_an_uncordoned_node_is_drained_no_more() -> None:
@@ -126,7 +128,7 @@ def test_a_cordon_does_not_end_a_drain() -> None:
     driver = cluster("a", "b")
     driver.do(replace(drain("n1", 20), mark=ANN), cordon("n1"))
     assert stopped(driver.wait(10)) == ["a"]
-    assert driver.views.node(DEFAULT, NodeId("n1")).cordon == ANN
+    assert driver.views.node(DEFAULT, NodeId("n1")).closed == ANN
 
 
 def test_another_drain_replaces_the_first() -> None:
@@ -182,7 +184,7 @@ def test_a_drain_outlives_a_registration() -> None:
     driver = cluster("a", "b", "c", "d")
     (begun,) = [e for e in driver.do(drain("n1", 40)) if isinstance(e, NodeDrainBegun)]
     there = {(DEFAULT, NodeId("n1")): Cordon(mark=ANN, drain=begun.terms)}
-    driver.do(replace(register(CONFIG), marks=OperatorMarks(nodes=there)), BeginReplay(rm_id=RmId(RM)))
+    driver.do(replace(register(CONFIG), marks={"drains": there}), BeginReplay(rm_id=RmId(RM)))
     driver.do(nodes(node("n1", vcore=10)), apps(app("app", "root.a")))
     running = [ask("app", key, created=START + n, on_node="n1", vcore=1) for n, key in enumerate("abcd")]
     assert stopped(driver.do(asks(*running))) == []

@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
+from extensions.drains.building import cordon
+from licorne_core.extensions.drains.messages import Cordon, NodeSchedulableSet
 from licorne_core.messages.commands import NodeAction, PredicatePolicy
-from licorne_core.messages.effects import Effect, NodeSchedulableSet, OperatorRefusal, OperatorRefused
-from licorne_core.messages.operators import Cordon, OperatorMark, OperatorMarks
+from licorne_core.messages.effects import Effect, OperatorRefusal, OperatorRefused
+from licorne_core.messages.operators import Marks, OperatorMark
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
 from support.core.builders import answering, app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import Driver, asked, heard, placed
-from support.core.operators import cordon, start, stop
+from support.core.operators import start, stop
 from support.core.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")
@@ -93,12 +95,13 @@ def test_a_drain_outlives_its_node() -> None:
 def test_a_registration_brings_the_marks_of_operators() -> None:
     """A drained node and a stopped queue of the registration have their marks from the beginning."""
     driver = cluster()
-    marks = OperatorMarks(
-        nodes={(DEFAULT, NodeId("n1")): Cordon(mark=ANN)}, queues={(DEFAULT, QueuePath("root.a")): ANN}
-    )
+    marks: Marks = {
+        "drains": {(DEFAULT, NodeId("n1")): Cordon(mark=ANN)},
+        "queue_stops": {(DEFAULT, QueuePath("root.a")): ANN},
+    }
     driver.do(replace(register(config("[{name: a}]")), marks=marks), nodes(node("n1", vcore=10)))
     assert not schedulable(driver)
-    assert driver.views.node(DEFAULT, NodeId("n1")).cordon == ANN
+    assert driver.views.node(DEFAULT, NodeId("n1")).closed == ANN
     queue = driver.views.queue(DEFAULT, "root.a")
     assert (queue.state, queue.stop) == ("Stopped", ANN)
     driver.do(start("root.a"), cordon("n1", schedulable=True))
@@ -114,8 +117,8 @@ def test_explain_says_that_nodes_are_drained() -> None:
     driver.do(asks(ask("app", "k", vcore=1)))
     report = last(driver.views.explain(DEFAULT, AppId("app"), "k"))
     assert report.summary == 'fits on none of 2 nodes: 1 cordoned (n1 by ann: "disk"), 1 unschedulable'
-    assert driver.views.node(DEFAULT, NodeId("n1")).drained
-    assert not driver.views.node(DEFAULT, NodeId("n2")).drained
+    assert driver.views.node(DEFAULT, NodeId("n1")).closed
+    assert not driver.views.node(DEFAULT, NodeId("n2")).closed
 
 
 def test_what_is_assumed_on_a_node_waits_again_when_it_is_drained() -> None:
@@ -176,10 +179,10 @@ def test_a_partition_that_comes_back_has_the_marks_of_its_last_time() -> None:
     second = PartitionName("[rm1]second")
     place = {(second, NodeId("n2")): Cordon(mark=ANN)}
     driver = Driver()
-    driver.do(replace(register(both), marks=OperatorMarks(nodes=place)))
+    driver.do(replace(register(both), marks={"drains": place}))
     there = nodes(node("n1", vcore=1, partition="second"), node("n2", vcore=1, partition="second"))
     driver.do(there, cordon("n1", partition="second"), cordon("n2", schedulable=True, partition="second"))
     driver.do(stop("root.a", partition="second"))
     driver.do(reload(config("[{name: a}]")), reload(both), there)
-    found = [driver.views.node(second, NodeId(node_id)).drained for node_id in ("n1", "n2")]
+    found = [driver.views.node(second, NodeId(node_id)).closed is not None for node_id in ("n1", "n2")]
     assert (found, driver.views.queue(second, "root.a").state) == ([True, False], "Stopped")

@@ -1,6 +1,4 @@
-"""Drains: the allocations of a cordoned node are stopped one by one, evenly until a deadline.
-
-Without a deadline none is stopped: the drain is over when the last has ended.
+"""Stops of what runs on drained nodes: one by one, evenly until a deadline.
 
 At each time so many allocations may still run as `DrainTerms` says. What ends by itself counts, so
 a drain never stops more than it has to. Foreign allocations stay, and so do those of asks that
@@ -8,10 +6,10 @@ require the node: their RM would put them there again. A drain ends with the cor
 the node later, as in a replay, is stopped as well.
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
 
-from licorne_core.handlers.outcome import Deadline, Deadlines, TimerJob
+from licorne_core.extensions.drains.messages import DrainTerms
+from licorne_core.handlers.outcome import TimerJob
 from licorne_core.handlers.victims import record_of, stop_victim
 from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.model.apps.requests import MAY_GO, Request
@@ -20,15 +18,15 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.preemption import Victim
 from licorne_core.scheduling.preemption.victims import age_of
 from licorne_core.values.asks import Allocation
+from licorne_core.values.ids import NodeId
 from licorne_core.values.slices import PART, put_in_order
-from licorne_core.values.timers import Due
 
 
-def _drain(job: TimerJob) -> Iterator[int]:
+def stop_some(terms_of: Mapping[NodeId, DrainTerms], job: TimerJob) -> Iterator[int]:
     """Stop allocations of one node as far as it is time, and set the time of the next."""
     partition = job.partition
     node = partition.nodes.by_id.get(job.timer.node_id)
-    terms = None if node is None else node.drain
+    terms = terms_of.get(job.timer.node_id)
     if node is None or terms is None or terms.deadline is None:
         return
     found: list[Victim] = []
@@ -40,7 +38,7 @@ def _drain(job: TimerJob) -> Iterator[int]:
             yield 1
     running = len(found)
     for number, victim in enumerate((yield from put_in_order(found, key=_rank)), 1):
-        if node.drain is not terms:
+        if terms_of.get(node.node_id) is not terms:
             return
         if _may_go(victim.request, victim.request.allocation):
             due = terms.due(running)
@@ -85,6 +83,3 @@ def _stop(job: TimerJob, victim: Victim) -> None:
     partition = job.partition
     record = record_of(victim, PreemptionRule.DRAIN, job.now)
     stop_victim(partition, victim, record, job.now, job.outcome, (victim.request,))
-
-
-DEADLINES: Final[Deadlines] = {Due.DRAIN: Deadline(work=_drain, on_hold=False)}

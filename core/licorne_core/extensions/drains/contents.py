@@ -1,0 +1,40 @@
+"""Allocations of a node, as a drain counts them."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import SHOWN_AS_ASKS, STOPPING, VICTIMS
+from licorne_core.model.nodes.node import Node
+from licorne_core.values.ids import AppId
+
+
+class Contents(NamedTuple):
+    """Numbers of a node's allocations, as a drain counts them."""
+
+    remaining: int
+    """Those that a drain stops, including those that are `stopping` for any reason."""
+    stopping: int
+    """Those that the RM was told to stop, or given notice of."""
+    exempt: int
+    """Those that stay: foreign ones, and those of asks that require the node."""
+
+
+_GOING = STOPPING | VICTIMS
+"""States of an allocation that no drain has to stop; one that is spared is looked at again."""
+
+
+def contents_of(applications: Mapping[AppId, Application], node: Node) -> Contents:
+    """Count the allocations on a node that the RM knows."""
+    remaining = stopping = 0
+    exempt = len(node.foreign)
+    for allocation in node.allocations:
+        state = applications[allocation.ask.app_id].requests[allocation.key].state
+        if state in SHOWN_AS_ASKS:
+            continue
+        if allocation.ask.ask_class.required_node is not None:
+            exempt += 1
+        else:
+            remaining += 1
+            stopping += state in _GOING
+    return Contents(remaining, stopping, exempt)

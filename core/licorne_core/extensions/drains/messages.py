@@ -1,0 +1,89 @@
+"""Commands about nodes, their outcomes, and the marks that stay of them."""
+
+from dataclasses import dataclass
+from math import inf
+
+from licorne_core.messages.commands import ExtensionCommand
+from licorne_core.messages.effects import ExtensionEffect
+from licorne_core.messages.operators import UNKNOWN_MARK, OperatorMark
+from licorne_core.values.ids import NodeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainTerms:
+    """Pace of a drain: of `allocations` at its `start` the last is stopped by its `deadline`.
+
+    Times are in unix seconds. Without time between them all are stopped at once, and without a
+    deadline none is: the drain waits until they have ended.
+    """
+
+    start: float
+    deadline: float | None
+    allocations: int
+
+    def due(self, running: int) -> float:
+        """Time at which the next allocation is stopped, while so many run and are not stopping.
+
+        One that ends by itself counts as one that was stopped. One that came since is stopped at once.
+        Without a deadline it never comes.
+        """
+        if self.deadline is None:
+            return inf
+        if not self.allocations:
+            return self.start
+        span = self.deadline - self.start
+        return self.start + span * (self.allocations - running) / self.allocations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cordon:
+    """A node takes no new allocations by order of an operator; with `drain` its allocations go too."""
+
+    mark: OperatorMark = UNKNOWN_MARK
+    drain: DrainTerms | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetNodeSchedulable(ExtensionCommand):
+    """An operator cordons a node, or takes that back; the RM's own flag holds as well.
+
+    A node that is cordoned already keeps its mark.
+    """
+
+    partition: str
+    node_id: NodeId
+    schedulable: bool
+    mark: OperatorMark = UNKNOWN_MARK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainNode(ExtensionCommand):
+    """An operator cordons a node, and has its allocations stopped evenly over so many `seconds`.
+
+    With None nothing is stopped: the drain waits until they have ended. It replaces an earlier drain
+    of the node.
+    """
+
+    partition: str
+    node_id: NodeId
+    seconds: float | None
+    mark: OperatorMark = UNKNOWN_MARK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSchedulableSet(ExtensionEffect):
+    """A node is cordoned by an operator, or is not any more. `changed` is False if it was so before.
+
+    `allocations` are on it, and go on.
+    """
+
+    changed: bool
+    allocations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDrainBegun(ExtensionEffect):
+    """A node is cordoned, and its allocations are stopped by these terms; `exempt` ones stay."""
+
+    terms: DrainTerms
+    exempt: int

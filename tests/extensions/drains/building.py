@@ -1,0 +1,19 @@
+"""Builders for what operators do: drains."""
+
+from licorne_core.extensions.drains.messages import DrainNode, SetNodeSchedulable
+from licorne_core.values.ids import NodeId, RmId
+from support.core.builders import RM
+
+
+def cordon(
+    node_id: str, *, schedulable: bool = False, partition: str = "", rm: str = RM
+) -> SetNodeSchedulable:
+    """An operator cordons a node, or takes that back."""
+    return SetNodeSchedulable(
+        rm_id=RmId(rm), partition=partition, node_id=NodeId(node_id), schedulable=schedulable
+    )
+
+
+def drain(node_id: str, seconds: float | None = 0.0, *, partition: str = "", rm: str = RM) -> DrainNode:
+    """An operator drains a node."""
+    return DrainNode(rm_id=RmId(rm), partition=partition, node_id=NodeId(node_id), seconds=seconds)
