@@ -1,6 +1,6 @@
 """The tables of commands, decisions and deadlines: nothing that there is has no entry."""
 
-from typing import get_args
+from typing import Any, get_args
 
 from licorne_core import scheduler
 from licorne_core.extensions import NAMES, modules
@@ -21,8 +21,8 @@ def test_every_command_is_carried_out() -> None:
 
 
 def test_every_decision_is_carried_out() -> None:
-    """All by which no single ask is placed."""
-    assert set(turn._DECISIONS) == set(get_args(Measure))
+    """All by which no single ask is placed; those of extensions are of their own kinds."""
+    assert set(get_args(Measure)) - {Any} <= set(turn._DECISIONS)
 
 
 def test_every_deadline_does_something() -> None:
