@@ -105,50 +105,18 @@ def test_decides_as_the_oracle_does_of_elastic_gangs(part: range, notices: bool)
     agree(part, length=CROWDED, gangs=0.3, preempting=MOSTLY, notices=notices, elastic=1.0)
 
 
-@pytest.mark.worlds(first=3_400_000, one_in=10)
-def test_no_shortcut_changes_an_elastic_gang(part: range) -> None:
-    """With both shortcuts switched off the decisions are still the oracle's."""
-    tuning = Tuning(node_index=False, parking=False)
-    agree(part, partial(compare, tuning=tuning), CROWDED, gangs=MOSTLY, elastic=1.0)
-
-
-@pytest.mark.worlds(first=2_900_000, one_in=10)
-def test_no_shortcut_changes_who_is_preempted(part: range) -> None:
-    """With both shortcuts switched off the decisions are still the oracle's."""
-    tuning = Tuning(node_index=False, parking=False)
-    agree(part, partial(compare, tuning=tuning), CROWDED, preempting=MOSTLY)
-
-
 @pytest.mark.worlds(first=1_000_000, one_in=10)
 @pytest.mark.parametrize(
     "tuning",
     [
-        Tuning(node_index=False),
-        Tuning(parking=False),
-        Tuning(node_index=False, parking=False),
         Tuning(slice_size=1),
         Tuning(fill_work=1),
-        Tuning(fill_work=1, parking=False),
     ],
-    ids=[
-        "no node index",
-        "no parking",
-        "neither",
-        "slices of one",
-        "node by node",
-        "node by node without parking",
-    ],
+    ids=["slices of one", "node by node"],
 )
-def test_no_shortcut_changes_a_decision(part: range, tuning: Tuning) -> None:
-    """With a shortcut switched off the decisions are still the oracle's."""
+def test_no_size_of_slices_changes_a_decision(part: range, tuning: Tuning) -> None:
+    """In steps as small as can be the decisions are still the oracle's."""
     agree(part, partial(compare, tuning=tuning))
-
-
-@pytest.mark.worlds(first=2_700_000, one_in=10)
-def test_no_shortcut_changes_what_becomes_of_gangs(part: range) -> None:
-    """With both shortcuts switched off the decisions are still the oracle's."""
-    tuning = Tuning(node_index=False, parking=False)
-    agree(part, partial(compare, tuning=tuning), GANGS, gangs=MOSTLY)
 
 
 @pytest.mark.worlds(first=3_100_000, one_in=6)
@@ -158,14 +126,9 @@ def test_decides_as_the_oracle_does_of_backfill(part: range) -> None:
 
 
 @pytest.mark.worlds(first=3_200_000, one_in=40)
-@pytest.mark.parametrize(
-    "tuning",
-    [Tuning(node_index=False, parking=False), Tuning(fill_work=1)],
-    ids=["neither shortcut", "node by node"],
-)
-def test_no_shortcut_changes_a_shadow_start(part: range, tuning: Tuning) -> None:
-    """With shortcuts switched off the decisions are still the oracle's."""
-    agree(part, partial(compare, tuning=tuning), CROWDED, backfill=1.0)
+def test_no_size_of_slices_changes_a_shadow_start(part: range) -> None:
+    """Node by node the decisions are still the oracle's."""
+    agree(part, partial(compare, tuning=Tuning(fill_work=1)), CROWDED, backfill=1.0)
 
 
 @pytest.mark.worlds(first=1_500_000, one_in=10)

@@ -88,6 +88,6 @@ W4  In a stopped queue nothing is reserved, assumed or parked.
 L1  Each reservation, back-off and written check has a deadline. A promise has that of its reservation,
     a placeholder one of its own.
 
-Tests play random worlds through this and through a plain scheduler, with each shortcut on and off
-(`values/slices.py`): both decide the same.
+Tests play random worlds through this and through a plain scheduler without shortcuts: both decide the
+same.
 """

@@ -68,8 +68,6 @@ class Cycle:
         "_heaps",
         "_index",
         "_limit",
-        "_parked",
-        "_parking",
         "_places",
         "_preemption",
         "_remedies",
@@ -103,14 +101,12 @@ class Cycle:
         self._preemption = context.preemption
         self._search = context.preemption.search
         self.review = Review(context)
-        self._parking = options.tuning.parking
         self.reserving = options.reservations
         """False if no node is ever reserved."""
-        self._parked: list[Parked] = []
         self.turn_time = 0.0
         """Time at which the last turn began, in unix seconds; 0 before the first."""
         self._places = context.places
-        self._limit: int | None = None
+        self._limit = 0
         self.tired = False
         """True if the turn has used up its work, and there is more to try."""
         self.postponed = False
@@ -127,7 +123,7 @@ class Cycle:
         self.turn_time = claims.now = now
         for blocker in self._preemption.begin_turn():
             self._context.wakeups.waiting.changed(blocker)
-        self._limit = self.cost + work + len(claims.held) if self._parking else None
+        self._limit = self.cost + work + len(claims.held)
         self.tired = False
         if self._places.present:
             # The nodes that have changed are known then.
@@ -140,8 +136,6 @@ class Cycle:
         None also when the turn has used up its work: then the cycle is `tired`, and continues where it
         stopped.
         """
-        if not self._parking:
-            self._unpark()
         self._context.dirty.settle()
         decision: Decision | None = None
         try:
@@ -188,7 +182,7 @@ class Cycle:
 
     def _is_spent(self) -> bool:
         """True if the work of the turn is used up; if not, count another try."""
-        if self._limit is not None and self.cost >= self._limit:
+        if self.cost >= self._limit:
             self.tired = True
             return True
         self.tried += 1
@@ -417,18 +411,5 @@ class Cycle:
         self._context.escalation.start_back_off(app, self.turn_time + settings.backoff_delay)
         return True
 
-    # Parked items
-
     def _park(self, item: Parked, blocker: Blocker) -> None:
         self._context.wakeups.waiting.park(item, blocker)
-        if not self._parking:
-            self._parked.append(item)
-
-    def _unpark(self) -> None:
-        """Unpark all items, as without parking every pass tries every item again.
-
-        Between two passes they stay parked: a change of their blockers makes the partition runnable.
-        """
-        for item in self._parked:
-            self._context.wakeups.waiting.unpark(item)
-        self._parked.clear()

@@ -1,7 +1,7 @@
 """Slices of large work: their sizes, and long lists that are walked or sorted in parts.
 
-Other partitions have their turns between two slices. The switches must not change decisions: the tests
-run the same worlds with each switch off.
+Other partitions have their turns between two slices. The sizes must not change decisions: the tests run
+the same worlds with slices of one step.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -13,13 +13,8 @@ from typing import Any, TypeVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """Switches and sizes of slices.
+    """Sizes of slices."""
 
-    `node_index`: heaps of nodes by ask class. `parking`: blocked asks wait for their blocker.
-    """
-
-    node_index: bool = True
-    parking: bool = True
     fill_work: int = 4_000
     """Most work of one search for the nodes of a class, in units of about a microsecond."""
     slice_size: int = 500

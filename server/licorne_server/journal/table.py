@@ -276,8 +276,6 @@ COMMANDS = (
 _BACKOFF = Row(AskBackoff, first=NUMBER, most=NUMBER)
 _TUNING = Row(
     Tuning,
-    node_index=FLAG,
-    parking=FLAG,
     fill_work=WHOLE,
     slice_size=WHOLE,
     timeout_size=WHOLE,

@@ -247,11 +247,9 @@ def test_a_budget_may_be_raised() -> None:
     assert not placed(driver.do(asks(ask("x", "k3", gpu=1))))
 
 
-@pytest.mark.parametrize(
-    "tuning", [Tuning(), Tuning(parking=False), Tuning(node_index=False), Tuning(slice_size=1)]
-)
+@pytest.mark.parametrize("tuning", [Tuning(), Tuning(fill_work=1), Tuning(slice_size=1)])
 def test_the_same_whatever_the_tuning(tuning: Tuning) -> None:
-    """Shortcuts, and so the number of looks, change neither the order nor a sum."""
+    """Sizes of slices, and so the number of looks, change neither the order nor a sum."""
 
     def play(how: Tuning | None) -> tuple[list[str], float]:
         cluster = Cluster(config(QUEUES, properties="{fairshare.half-life: 10s}"), 3, tuning=how)

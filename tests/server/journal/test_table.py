@@ -173,9 +173,7 @@ OPTIONS = c.Options(
     default_config=built_in(),
     reservations=False,
     ask_backoff=c.AskBackoff(2.0, 30.5),
-    tuning=Tuning(
-        node_index=False, parking=False, fill_work=7, slice_size=8, timeout_size=9, inspection_time=10.0
-    ),
+    tuning=Tuning(fill_work=7, slice_size=8, timeout_size=9, inspection_time=10.0),
     rm_caps=RmCaps(**{field.name: at for at, field in enumerate(fields(RmCaps))}),
 )
 HEADER = Header(run=7, version="0.1.0", start=1700000000.5, options=OPTIONS)

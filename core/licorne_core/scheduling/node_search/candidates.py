@@ -23,12 +23,11 @@ class NodeIndex:
     that may be chosen again, `victims_changed` for other possible victims, `left` for a removed node.
     """
 
-    __slots__ = ("_indexed", "_nodes", "heaps", "supplies", "version")
+    __slots__ = ("_nodes", "heaps", "supplies", "version")
 
     def __init__(self, nodes: NodeBook, tuning: Tuning) -> None:
         """Index these nodes."""
         self._nodes = nodes
-        self._indexed = tuning.node_index
         self.version = 0
         """Number of changes of nodes."""
         for _ in self._score_all():
@@ -118,9 +117,6 @@ class NodeIndex:
         """At most `count` of the first nodes for the class; nodes that need a long search are left out."""
         if ask_class.required_node is not None:
             return []
-        if not self._indexed:
-            fitting = (node for node in self._nodes.by_id.values() if node.takes(ask_class))
-            return sorted(fitting, key=lambda node: (node.score, node.node_id))[:count]
         found = self.heaps.ahead(self.supplies.get(ask_class), count)
         return [node for node in found if node.takes(ask_class)]
 
@@ -193,8 +189,6 @@ class NodeIndex:
             node = self._nodes.by_id.get(required)
             if node is not None and not supply.takes(node):
                 node = None
-        elif not self._indexed:
-            node = _first(supply, self._nodes.by_id.values())
         elif (
             # Most supplies never were short.
             supply.short_in >= 0
