@@ -5,10 +5,10 @@ table in `extensions/__init__.py`, at every point; nothing that they say is merg
 asks those alone that say something there (`Points`): what has no part in it costs nothing. An
 extension that keeps something of an application sets its bit in the application's `interests`, and keeps
 the rest by itself: where the bits are 0 the kernel asks nobody. The kernel's neutral words for what they
-have to say are named at each point.
+have to say are named at each point. What the partitions of all RMs share is a `Shared` (`model/core.py`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from licorne_core.config.schema import PartitionConfig, QueueSettings
@@ -16,6 +16,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
+from licorne_core.model.quotas import SharedQuota
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.ids import AppId
@@ -98,6 +99,16 @@ class Extension:
         """What is to be known to a later partition of this name."""
         return {}
 
+    # Quotas
+
+    def quotas(self, app: Application, leaf: Queue) -> tuple[SharedQuota, ...]:
+        """Further quotas of an application that comes into the leaf: its asks have to fit in these, too."""
+        return ()
+
+    def counted(self) -> Iterable[SharedQuota]:
+        """Those of `quotas` in which applications of this partition count, and no others."""
+        return ()
+
     # Time
 
     def pass_time(self, now: float, most: int) -> int:
@@ -135,6 +146,7 @@ POINTS: Final = {
     "life": ("entered", "left", "gone", "grown"),
     "closed nodes": ("has", "went"),
     "marks": ("take_marks", "marks"),
+    "quotas": ("quotas", "counted"),
     "time": ("pass_time", "work", "awaited", "idle"),
     "audit": ("recount",),
 }
@@ -171,6 +183,8 @@ class Points:
         self.went = self._at("went")
         self.take_marks = self._at("take_marks")
         self.marks = self._at("marks")
+        self.quotas = self._at("quotas")
+        self.counted = self._at("counted")
         self.pass_time = self._at("pass_time")
         self.awaited = self._at("awaited")
         self.idle = self._at("idle")
@@ -179,6 +193,17 @@ class Points:
     def named(self, name: str) -> Extension:
         """The extension of that name, which is there."""
         return next(extension for extension in self.all if extension.name == name)
+
+    def further(self, app: Application, leaf: Queue) -> tuple[SharedQuota, ...]:
+        """Further quotas of an application in the leaf, of all extensions."""
+        found: tuple[SharedQuota, ...] = ()
+        for extension in self.quotas:
+            found += extension.quotas(app, leaf)
+        return found
+
+    def own_quotas(self) -> list[SharedQuota]:
+        """Those in which applications of this partition count, and no others."""
+        return [quota for extension in self.counted for quota in extension.counted()]
 
     def _at(self, point: str) -> tuple[Extension, ...]:
         unused = getattr(Extension, point)

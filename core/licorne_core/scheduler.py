@@ -10,7 +10,7 @@ from typing import Final
 
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
-from licorne_core.extensions import kinds
+from licorne_core.extensions import kinds, modules
 from licorne_core.handlers import (
     allocations,
     apps,
@@ -22,13 +22,11 @@ from licorne_core.handlers import (
     turn,
     victims,
 )
-from licorne_core.handlers.budgets import go_on_counting, set_budgets, set_slices, wake
 from licorne_core.handlers.configuration import refusal_of, register
 from licorne_core.handlers.operators import Refused
 from licorne_core.handlers.outcome import Commands, of_extensions
 from licorne_core.handlers.replay import count_replayed
 from licorne_core.handlers.turn import decide, fire_timers
-from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
@@ -63,6 +61,7 @@ from licorne_core.messages.notices import AnswerNotices
 from licorne_core.messages.operators import ChangeApplication, HoldApplication, MarksEnded
 from licorne_core.messages.plans import ConfigurationPlan, ConfigurationPlanRefused, Spent, SubmissionPlan
 from licorne_core.messages.reports import Turn
+from licorne_core.model.core import SharedCommands
 from licorne_core.model.rm_context import RmContext
 from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.partitions.jobs import Slice
@@ -73,7 +72,7 @@ from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.values.rm_caps import RmCaps
 from licorne_core.values.slices import Tuning
 from licorne_core.views import Views
-from licorne_core.views.audit.rules import check_budgets, check_holdings
+from licorne_core.views.audit.rules import check_holdings
 from licorne_core.whatif import plan_configuration, plan_submission
 
 _REQUEST_NAMES = {
@@ -148,7 +147,11 @@ class Scheduler:
             rm_caps=rm_caps or RmCaps(),
         )
         """All that decides beside the commands."""
-        self._registry = Registry(self.options, kinds())
+        self._registry = Registry(self.options, kinds(), [each.SHARED for _, each in modules("shared")])
+        self._commands: SharedCommands = {RefuseNewWork: self._refuse_new_work}
+        for shared in self._registry.core.shared:
+            self._commands.update(shared.commands)
+        """How commands of no RM are carried out, but for ticks."""
         self.last_turn: Turn | None = None
         """The turn that the last tick gave; None if it gave none."""
         self.views = Views(self._registry, self.options.rm_caps)
@@ -175,14 +178,13 @@ class Scheduler:
 
         Raises:
             TickFailed: a defect of the core, met in the partition of one RM.
-            ConfigError, NotFound: a command of budgets that is refused, and changed nothing.
+            ConfigError, NotFound: a command of no RM that is refused, and changed nothing.
         """
-        budgets = self._registry.budgets
         try:
             if isinstance(command, Tick):
                 return self._tick(command, now)
             if isinstance(command, OfNoRm):
-                self._carry_out_for_all(command, now)
+                self._commands[type(command)](command, now)
                 return []
             effects = self._carry_out(command, now)
             rm = self._registry.rms.get(command.rm_id)
@@ -190,23 +192,20 @@ class Scheduler:
                 _add_facts(effects, rm.rm_id, rm.context)
             return effects
         finally:
-            if budgets.freed or budgets.waking:
-                wake(self._registry)
+            if self._registry.core.busy:
+                self._after_command()
 
-    def _carry_out_for_all(self, command: RefuseNewWork | SetBudgets | SetBudgetSlices, now: float) -> None:
-        match command:
-            case RefuseNewWork():
-                held = [rm.holdings.memory for rm in self._registry.rms.values()]
-                self._registry.pressure.set(command.shortage, command.reason, held)
-            case SetBudgets():
-                set_budgets(self._registry, command, self.options.tuning.slice_size, now)
-            case SetBudgetSlices():
-                set_slices(self._registry, command)
+    def _refuse_new_work(self, command: RefuseNewWork, _: float) -> None:
+        held = [rm.holdings.memory for rm in self._registry.rms.values()]
+        self._registry.pressure.set(command.shortage, command.reason, held)
+
+    def _after_command(self) -> None:
+        for shared in tuple(self._registry.core.busy):
+            shared.after_command()
 
     def next_deadline(self) -> float | None:
         """Time of the next Tick, in unix seconds; a time that has passed means now."""
-        registry, budgets = self._registry, self._registry.budgets
-        if registry.disposal.gone or registry.counting is not None or budgets.freed or budgets.waking:
+        if self._registry.disposal.gone or self._registry.core.busy:
             return AT_ONCE
         return self._registry.agenda.next_deadline()
 
@@ -234,9 +233,10 @@ class Scheduler:
         for rm in self._registry.rms.values():
             check_holdings(rm)
 
-    def check_budgets(self) -> None:
-        """Add up the usage of each budget anew; raises InvariantBroken."""
-        check_budgets(self._registry)
+    def check_shared(self) -> None:
+        """Add up anew what extensions share; raises InvariantBroken."""
+        for shared in self._registry.core.shared:
+            shared.check()
 
     def _carry_out(self, command: OfRm, now: float) -> list[Effect]:
         if isinstance(command, RegisterRm):
@@ -289,15 +289,14 @@ class Scheduler:
         worked: list[Partition] = []
         try:
             self._fire_due(now, effects, worked)
-            budgets = self._registry.budgets
-            if budgets.freed or budgets.waking:
+            if self._registry.core.busy:
                 # What a deadline has freed counts in this very turn.
-                wake(self._registry)
+                self._after_command()
             self._give_turn(command.decisions, now, effects, worked)
             if self._registry.disposal.gone:
                 self._registry.disposal.take_apart()
-            if self._registry.counting is not None:
-                go_on_counting(self._registry, self.options.tuning.slice_size, now)
+            for shared in tuple(self._registry.core.busy):
+                shared.after_turn(now)
         finally:
             for partition in worked:
                 _add_facts(effects, partition.rm_id, partition.rm)

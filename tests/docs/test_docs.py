@@ -17,7 +17,7 @@ import pytest
 
 from licorne_cli.connection.contexts import PATH_VARIABLE
 from licorne_core.config import load
-from licorne_core.config.budgets import load_budgets
+from licorne_core.extensions.budgets.tree import load_budgets
 from licorne_server.configurations.state_dir import DATABASE
 from licorne_server.simulation.rules import load_rules
 from support.docs.commands import Served, Shell, commands, populate, serving

@@ -18,18 +18,19 @@ from support.docs.pages import ROOT
 WORDS = {
     "ageing": r"ageing|AgeClock|\bAges\b",
     "autoscaler": r"[aA]utoscaler|OutstandingShape|outstanding_(scan|shapes)|Inspection|INSPECT",
+    "budgets": r"extensions\.budgets|SetBudget|\bBudget(Book|Check|Quota|Report|Tree)|BUDGET_EXCEEDED",
     "quota_change": r"quota_change|Quota(Change|Clock|Terms)|[qQ]uota.?[pP]reemption|Enforcement",
     "stops": r"extensions\.stops|StopApplication|ApplicationStop|STOPPED_BY_OPERATOR",
     "drains": r"extensions\.drains|[cC]ordon\b|Drain(s|Terms|Report|Node)\b|NodeDrain|NodeSchedulable",
 }
 """What names an extension, as a pattern."""
-ASKED_FOR = {"stops", "drains"}
+ASKED_FOR = {"budgets", "drains", "stops"}
 """Those whose commands the server takes from its own callers, and names for that."""
 TABLES = ("core/licorne_core/extensions/__init__.py", "server/licorne_server/extensions/__init__.py")
 METHODS = [
     name for name in vars(Extension) if not name.startswith("_") and callable(getattr(Extension, name))
 ]
-TABLES_OF_ONE = ("handlers", "keys", "reports", "rules")
+TABLES_OF_ONE = ("handlers", "keys", "reports", "rules", "shared")
 """Modules of an extension with tables, which are points as well."""
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from licorne_core.messages.budgets import BudgetCheck
+from licorne_core.extensions.budgets.messages import BudgetCheck
 from licorne_core.messages.fairness import HoursCheck
 from licorne_core.messages.operators import StoppedQueueCheck
 from licorne_core.messages.reasons import Check, LimitCheck, QueueCheck, RunningCheck

@@ -5,8 +5,9 @@ A folder has some of these modules:
     extension.py  a class `Extension`, which takes part at the points of `licorne_core/points.py`
     keys.py       the keys that turn it on, which `config` reads
     rules.py      rules that may stop asks, which the pass asks for
+    shared.py     a class `Shared` with what all partitions of a core have in common (`model/core.py`)
     handlers.py   what its commands, decisions and deadlines do
-    messages.py   its commands, and their effects
+    messages.py   its commands, their effects, and codes of its quotas
     reports.py    the fields that it adds to reports, which `views` read
 
 This table is closed: its order is that at every point.
@@ -20,6 +21,7 @@ from typing import Any
 NAMES = (
     "ageing",
     "autoscaler",
+    "budgets",
     "quota_change",
     "stops",
     "drains",

@@ -184,7 +184,7 @@ def remove_partition(job: OutcomeJob, registry: Registry, rm: Rm, name: Partitio
     for node in list(partition.nodes.by_id.values()):
         yield from forget_foreign_on(job, partition, node)
         partition.cluster.remove(node, job.now)
-        total = partition.rm.budgets.shown(partition.nodes.total)
+        total = partition.rm.core.floating.shown(partition.nodes.total)
         partition.journal.note_all(node_removed(job.now, node.node_id, total))
         yield 1
     job.tell()
@@ -288,7 +288,7 @@ class _Registration(CommandJob):
         options = registry.options
         holdings = Holdings(command.rm_id, options.rm_caps, registry.pressure)
         self._rm = Rm(
-            command, configuration, options.tuning.slice_size, holdings, registry.budgets, registry.extensions
+            command, configuration, options.tuning.slice_size, holdings, registry.core, registry.extensions
         )
         super().__init__(command, options.tuning.slice_size, now)
 

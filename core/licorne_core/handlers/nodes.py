@@ -148,7 +148,7 @@ class _Update(OutcomeJob):
                 _resize(partition, node, self._capacity(update.capacity), self.now)
 
     def _capacity(self, told: Resources) -> Resources:
-        return self._rm.context.budgets.with_floating(told)
+        return self._rm.context.core.floating.added_to(told)
 
 
 def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
@@ -169,16 +169,16 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
     capacity = update.capacity or {}
     check_capacity(partition, node_id, {}, capacity)
     schedulable = update.action is NodeAction.CREATE
-    whole = rm.context.budgets.with_floating(capacity)
+    whole = rm.context.core.floating.added_to(capacity)
     node = Node(node_id, whole, update.attributes, schedulable=schedulable)
     node.close(partition.nodes.closed.get(node_id))
     rm.holdings.check_node(node_id, node.footprint)
     rm.failed_nodes.pop(node_id, None)
     partition.cluster.add(node)
     look_again(partition, node, now)
-    budgets = partition.rm.budgets
-    total = budgets.shown(partition.nodes.total)
-    added = node_added(now, node_id, budgets.shown(capacity), total, schedulable=node.schedulable)
+    shown = partition.rm.core.floating.shown
+    total = shown(partition.nodes.total)
+    added = node_added(now, node_id, shown(capacity), total, schedulable=node.schedulable)
     partition.journal.note_all(added)
 
 
@@ -201,7 +201,7 @@ def _resize(partition: Partition, node: Node, capacity: Resources, now: float) -
     changed = not equals(node.capacity, capacity)
     partition.cluster.resize(node, capacity, now)
     if changed:
-        shown = partition.rm.budgets.shown
+        shown = partition.rm.core.floating.shown
         total = shown(partition.nodes.total)
         partition.journal.note_all(node_resized(now, node.node_id, shown(capacity), total))
     roll_back_unfitting(partition, node, now)
@@ -224,7 +224,7 @@ def _decommission(job: OutcomeJob, partition: Partition, node: Node) -> Iterator
         for extension in partition.points.went:
             extension.went(node)
     partition.counters.nodes_decommissioned += 1
-    total = partition.rm.budgets.shown(partition.nodes.total)
+    total = partition.rm.core.floating.shown(partition.nodes.total)
     partition.journal.note_all(node_removed(job.now, node.node_id, total))
     # Once for each: what a timeout has begun ends with the last placeholder, and nothing follows.
     for app, gone in went.items():

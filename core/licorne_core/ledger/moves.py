@@ -21,10 +21,10 @@ from licorne_core.model.books import (
     unbook_on_node,
     unbook_preempting,
 )
-from licorne_core.model.budgets import note_freed
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
+from licorne_core.model.quotas import note_freed
 from licorne_core.scheduling.expected_ends import ExpectedEnds
 from licorne_core.scheduling.reservations.reserving import Reservations, note_allocating
 from licorne_core.scheduling.waiting.dirty import Dirty
@@ -185,8 +185,8 @@ class Moves:
     def _mark_freed(self, app: Application) -> None:
         """The quotas of the application have more room, or one application less."""
         self._dirty.mark(app.quotas)
-        if app.budgets:
-            note_freed(app.budgets)
+        if app.further:
+            note_freed(app.further)
         if not app.allocation_count:
             # It has lost all that it had: another one may start instead.
             note_allocating(app)

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
-from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.messages.fairness import FairMemory
 from licorne_core.messages.notices import AnswerNotices
 from licorne_core.messages.operators import (
@@ -96,6 +95,12 @@ class RefuseNewWork:
 
     shortage: Shortage
     reason: str = ""
+
+
+class SharedCommand:
+    """A command of an extension to all RMs together, as each of these extends this."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +344,7 @@ LargeCommand = (
     | UpdateAllocations
 )
 """Commands that may be carried out in slices: `Unfinished` hands the rest of one back."""
-OfNoRm = Tick | RefuseNewWork | SetBudgets | SetBudgetSlices
+OfNoRm = Tick | RefuseNewWork | SharedCommand
 """Commands of the server itself."""
 Command = OfRm | OfNoRm
 

@@ -6,9 +6,10 @@ they read. None of them is made on the way to a decision.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Final
 
-from licorne_core.messages.budgets import BUDGET_EXCEEDED, BudgetCheck
+from licorne_core.messages.checks import ExtensionCheck
 from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.messages.commands import Hold
 from licorne_core.messages.fairness import HoursCheck
@@ -27,17 +28,18 @@ ASK_BACKS_OFF: Final = "ASK_BACKS_OFF"
 WAITS_FOR_PLACEHOLDER: Final = "WAITS_FOR_PLACEHOLDER"
 TOO_MANY_ANSWERS_OWED: Final = "TOO_MANY_ANSWERS_OWED"
 NO_NODE_FITS: Final = "NO_NODE_FITS"
-KINDS: Final = ("queue", "user", "group", "budget")
-"""The kinds of quotas. Budgets bound no number of applications."""
-RUNNING_CODES: Final = {kind: f"{kind.upper()}_MAX_APPLICATIONS" for kind in KINDS if kind != "budget"}
-"""Codes of `RunningCheck`, by kind of quota."""
 QUOTA_CODES: Final = {
     "queue": "QUEUE_MAX_EXCEEDED",
     "user": "USER_QUOTA_EXCEEDED",
     "group": "GROUP_QUOTA_EXCEEDED",
-    "budget": BUDGET_EXCEEDED,
 }
-"""Codes of `QueueCheck`, `LimitCheck` and `BudgetCheck`, by kind of quota."""
+"""Codes of `QueueCheck` and `LimitCheck`, by kind of quota; those of extensions, which add checks, follow."""
+RUNNING_CODES: Final = {kind: f"{kind.upper()}_MAX_APPLICATIONS" for kind in QUOTA_CODES}
+"""Codes of `RunningCheck`, by kind of quota. Those of extensions bound no number of applications."""
+for _, _module in import_module("licorne_core.extensions").modules("messages"):
+    QUOTA_CODES.update(getattr(_module, "QUOTA_CODES", {}))
+KINDS: Final = tuple(QUOTA_CODES)
+"""The kinds of quotas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -375,7 +377,7 @@ Check = (
     | AskBackOffCheck
     | LimitCheck
     | QueueCheck
-    | BudgetCheck
+    | ExtensionCheck
     | HoursCheck
     | GangCheck
     | TopologyCheck

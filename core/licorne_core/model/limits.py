@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from licorne_core.messages.events.allocations import Owner
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import VICTIMS
-from licorne_core.model.budgets import BudgetQuota, PartitionBudgets
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.quotas import Quota, Tracker
+from licorne_core.model.quotas import Quota, SharedQuota, Tracker
 from licorne_core.values.ids import QueuePath, UserGroup
 from licorne_core.values.names import WILDCARD
 from licorne_core.values.resources import Items, charge, refund
@@ -43,6 +42,7 @@ def group_kept_or_found(leaf: Queue, who: UserGroup, group: str) -> str:
 
 
 Trackers = dict[str, dict[QueuePath, Tracker]]
+Further = Callable[[Application, Queue], tuple[SharedQuota, ...]]
 
 
 class LimitBook:
@@ -51,9 +51,9 @@ class LimitBook:
     A tracker exists as long as an application counts for it.
     """
 
-    def __init__(self, budgets: PartitionBudgets) -> None:
-        """Start without users or groups."""
-        self.budgets = budgets
+    def __init__(self, further: Further) -> None:
+        """Start without users or groups; `further` gives an application of a leaf its further quotas."""
+        self.further = further
         self.users: Trackers = {}
         self.groups: Trackers = {}
 
@@ -71,7 +71,7 @@ class LimitBook:
         app.owner = Owner(leaf.path, user, group)
         if app.group:
             app.trackers += self._trackers("group", app.group, leaf)
-        app.budgets = self.budgets.of(leaf.lineage)
+        app.further = self.further(app, leaf)
         app.quotas = _quotas(app, leaf)
         for tracker in app.trackers:
             tracker.members[app.app_id] = app
@@ -108,7 +108,7 @@ class LimitBook:
     def leave(self, app: Application) -> None:
         """The application counts no more; trackers that no other counts for go too (§ 10.8)."""
         self._part(app, app.trackers)
-        app.trackers = app.budgets = ()
+        app.trackers = app.further = ()
 
     def _part(self, app: Application, trackers: Iterable[Tracker]) -> None:
         for tracker in trackers:
@@ -144,10 +144,10 @@ class LimitBook:
         app.quotas = _quotas(app, leaf)
         _count_usage(app, charge)
 
-    def rebudget(self, app: Application, leaf: Queue, budgets: tuple[BudgetQuota, ...]) -> None:
-        """The application counts in these budgets, with the usage that it has, and in no others."""
+    def set_further(self, app: Application, leaf: Queue, quotas: tuple[SharedQuota, ...]) -> None:
+        """The application has these further quotas and no others, with the usage that it has."""
         _count_usage(app, refund)
-        app.budgets = budgets
+        app.further = quotas
         app.quotas = _quotas(app, leaf)
         _count_usage(app, charge)
 
@@ -176,8 +176,8 @@ class LimitBook:
 
 
 def _quotas(app: Application, leaf: Queue) -> tuple[Quota, ...]:
-    """Quotas of the application: trackers that have a limit, budgets, then its queues up to root."""
-    return (*(tracker for tracker in app.trackers if tracker.bounds), *app.budgets, *leaf.lineage)
+    """Quotas of the application: trackers that have a limit, further ones, then its queues up to root."""
+    return (*(tracker for tracker in app.trackers if tracker.bounds), *app.further, *leaf.lineage)
 
 
 def _count_usage(app: Application, count: Callable[[dict[str, int], Items], None]) -> None:

@@ -9,8 +9,10 @@ members of one group, in one queue and below (spec § 10.1).
 from collections.abc import Iterable
 from typing import Protocol
 
+from licorne_core.messages.checks import ExtensionCheck
+from licorne_core.messages.events.allocations import Room
 from licorne_core.values.asks import Shape
-from licorne_core.values.ids import AppId, QueuePath
+from licorne_core.values.ids import AppId, PartitionName, QueuePath
 from licorne_core.values.resources import EMPTY, Items, Resources
 
 
@@ -32,7 +34,7 @@ class Quota:
     )
 
     kind: str
-    """``queue``, ``user`` or ``group``."""
+    """``queue``, ``user`` or ``group``, or the kind of a `SharedQuota`."""
     name: str
     """Name of the queue, the user or the group."""
     path: QueuePath
@@ -236,6 +238,54 @@ class Tracker(Quota):
     def counts(self, app_id: AppId) -> bool:
         """True if the application is one of them."""
         return app_id in self.applications
+
+
+class SharedQuota(Quota):
+    """A further quota of applications, in which those of other partitions may count as well.
+
+    Extensions give them to applications (`app.further`). An ask may wait for it in one partition while
+    usage goes in another. It bounds no number of applications.
+    """
+
+    __slots__ = ("lack", "room", "waiters")
+
+    room: Room
+    """Words of events for asks that exceed it."""
+    lack: str
+    """Reason for passing over them."""
+    waiters: dict[PartitionName, None]
+    """Partitions with asks that this quota blocks."""
+
+    def __init__(self, kind: str, name: str, room: Room, lack: str) -> None:
+        """Start unbooked and unbounded."""
+        # A type that it does not name is not limited.
+        super().__init__(kind, name, QueuePath(""), strict=False)
+        self.room, self.lack = room, lack
+        self.waiters = {}
+
+    @property
+    def started_applications(self) -> int:
+        """It bounds no number of applications."""
+        return 0
+
+    def counts(self, app_id: AppId) -> bool:
+        """It counts no applications."""
+        return False
+
+    def freed(self) -> None:
+        """It may have more room, for which somebody waits in any partition."""
+        raise NotImplementedError
+
+    def check(self, requested: Resources, short: Resources) -> ExtensionCheck:
+        """The check of an ask that lacks `short` here, where there is a maximum."""
+        raise NotImplementedError
+
+
+def note_freed(quotas: Iterable[SharedQuota]) -> None:
+    """Note that shared quotas may have more room."""
+    for quota in quotas:
+        if quota.waiters:
+            quota.freed()
 
 
 class Tally:

@@ -1,11 +1,11 @@
-"""Common parts of all partitions of one RM: holds, its journal of events, and its way to the budgets."""
+"""Common parts of all partitions of one RM: holds, its journal of events, and its way to those of all RMs."""
 
 from collections import deque
 from collections.abc import Iterable
 
 from licorne_core.messages.commands import Hold, PredicatePolicy
 from licorne_core.messages.events.records import Fact
-from licorne_core.model.budgets import BudgetBook
+from licorne_core.model.core import Core
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.rm_caps import Holdings
 
@@ -45,7 +45,7 @@ class RmContext:
         self,
         predicates: PredicatePolicy | None,
         holdings: Holdings,
-        budgets: BudgetBook,
+        core: Core,
         *,
         container_states: bool,
     ) -> None:
@@ -54,8 +54,8 @@ class RmContext:
         """Reason that nothing of the RM is scheduled at the moment."""
         self.holdings = holdings
         """Quota use of the RM."""
-        self.budgets = budgets
-        """Budgets over all RMs."""
+        self.core = core
+        """What all RMs have in common."""
         self.journal = Journal()
         """Events of its partitions."""
         self.predicates = predicates

@@ -15,7 +15,6 @@ from licorne_core.messages.operators import ApplicationMarks
 from licorne_core.messages.reports import Turn
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import TERMINATED_TIME
-from licorne_core.model.budgets import PartitionBudgets
 from licorne_core.model.claims import Claims
 from licorne_core.model.fair_shares import FairShares
 from licorne_core.model.limits import LimitBook
@@ -93,7 +92,8 @@ class Partition:
         self.completed: dict[AppId, Application] = {}
         self.rejected: dict[AppId, Application] = {}
         self.nodes = NodeBook(config.node_sort, rm.holdings)
-        self.limits = LimitBook(PartitionBudgets(rm.budgets, name))
+        self.points = Points(extensions)
+        self.limits = LimitBook(self.points.further)
         self.types: dict[str, None] = {}  # resource types heard of
         self.timers: Timers[Timer] = Timers()
         self.timeout_size, self.ask_backoff = options.tuning.timeout_size, options.ask_backoff
@@ -106,7 +106,6 @@ class Partition:
         self.shares = FairShares(self.timers, self.journal, now)
         self.dirty = Dirty(self.tree, self.index, self.wakeups, self.shares)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
-        self.points = Points(extensions)
         self.claims = Claims()
         self.shadows = Shadows(
             self.claims, self.wakeups, self.dirty, self.escalation, self.timers, self.counters, mode
@@ -175,7 +174,7 @@ class Partition:
             self.timers,
             self.preemption,
             Watch(self.journal),
-            self.rm.budgets,
+            self.rm.core,
             self.claims,
             self.places,
             tuning,

@@ -8,7 +8,7 @@ RMs have. So a removed partition is taken apart, a slice at a time.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -16,11 +16,11 @@ from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import Hold, Options, RegisterRm
 from licorne_core.model.apps.application import Application
-from licorne_core.model.budgets import BudgetBook
+from licorne_core.model.core import Core, Shared
 from licorne_core.model.fair_shares import KeptMemory
 from licorne_core.model.rm_context import RmContext
 from licorne_core.partitions.agenda import Agenda
-from licorne_core.partitions.jobs import Job, Jobs, Slice
+from licorne_core.partitions.jobs import Jobs, Slice
 from licorne_core.partitions.partition import Partition, forget_all_ended
 from licorne_core.points import Kinds
 from licorne_core.scheduling.waiting.wakeups import Wakeups
@@ -128,7 +128,7 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
     app.requests, app.groups = {}, {}
     app.reserved.clear()
     app.forget_groups()
-    app.leaf, app.quotas, app.budgets, app.trackers = None, (), (), ()
+    app.leaf, app.quotas, app.further, app.trackers = None, (), (), ()
     yield 1
 
 
@@ -163,7 +163,7 @@ class Rm:
         configuration: Configuration,
         slice_size: int,
         holdings: Holdings,
-        budgets: BudgetBook,
+        core: Core,
         extensions: Kinds = (),
     ) -> None:
         """Create a registration; the caller adds partitions, session and time."""
@@ -185,7 +185,7 @@ class Rm:
         self.registered_time = 0.0
         self.slice_size = slice_size
         self.context = RmContext(
-            request.predicates, holdings, budgets, container_states=request.container_states
+            request.predicates, holdings, core, container_states=request.container_states
         )
         self.holds = self.context.holds
         """Reason that nothing of the RM is scheduled, for all its partitions."""
@@ -328,8 +328,13 @@ class Registry:
     new RM starts above the highest number forgotten.
     """
 
-    def __init__(self, options: Options, extensions: Kinds) -> None:
-        """Start with none. Their partitions will have these extensions."""
+    def __init__(
+        self,
+        options: Options,
+        extensions: Kinds,
+        shared: Iterable[Callable[["Registry"], Shared]],
+    ) -> None:
+        """Start with none. Their partitions will have these extensions, which share these parts."""
         self.options = options
         self.extensions = extensions
         self.rms: dict[RmId, Rm] = {}
@@ -338,9 +343,8 @@ class Registry:
         self.disposal = Disposal()
         self.pressure = MemoryPressure()
         self.jobs = Jobs()
-        self.budgets = BudgetBook()
-        self.counting: Job | None = None
-        """The work of `SetBudgets` that has begun and not ended."""
+        self.core = Core()
+        self.core.shared = tuple(make(self) for make in shared)
         self._departed: dict[RmId, int] = {}
         self._highest_forgotten = 0
 
@@ -386,7 +390,8 @@ class Registry:
         """Forget a partition."""
         del self.partitions[partition.name]
         self.agenda.leave(partition)
-        self.budgets.forget(partition.name)
+        for shared in self.core.shared:
+            shared.forget(partition.name)
         self.disposal.add(partition)
 
     def _drop_all(self, rm: Rm) -> None:

@@ -27,12 +27,11 @@ from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Setback
 from licorne_core.model.apps.states import SCHEDULABLE
-from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.hours import WITH_HOURS, spent_budget
 from licorne_core.model.memory import HoursBudget
 from licorne_core.model.queues.queue import Queue, stopped_above
 from licorne_core.model.queues.tree import is_state_aware
-from licorne_core.model.quotas import Quota, Tracker, excess, first_exceeded
+from licorne_core.model.quotas import Quota, SharedQuota, Tracker, excess, first_exceeded
 from licorne_core.scheduling.hours import HoursSpent, hours_checks
 from licorne_core.scheduling.preempting import AnswersOwed
 from licorne_core.scheduling.rules import (
@@ -225,7 +224,7 @@ class _HoursLeft(Rule):
 
 
 class _WithinMaxima(Rule):
-    """With the ask, every queue, user, group and budget stays within its maximum (spec § 8.3c, e)."""
+    """With the ask, every queue, user, group and further quota stays within its maximum (spec § 8.3c, e)."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> Quota | None:
         if asking.promise is None:
@@ -246,16 +245,18 @@ class _WithinMaxima(Rule):
             allocated = dict(quotas.claimed(quota))
             limit = None if quota.max is None else dict(quota.max)
             if isinstance(quota, Queue):
+                if quota.parent is None and limit is not None:
+                    limit = dict(context.core.floating.shown(limit))
                 yield reasons.QueueCheck(
                     queue=quota.path,
                     requested=requested,
                     allocated=allocated,
-                    max=limit if quota.parent is not None or limit is None else context.budgets.shown(limit),
+                    max=limit,
                     is_root=quota.parent is None,
                     short=short,
                 )
-            elif isinstance(quota, BudgetQuota) and limit is not None:
-                yield context.budgets.check(quota, requested, short)
+            elif isinstance(quota, SharedQuota) and limit is not None:
+                yield quota.check(requested, short)
             elif isinstance(quota, Tracker) and limit is not None:
                 yield reasons.LimitCheck(
                     kind=quota.kind,
@@ -342,7 +343,7 @@ ASK_RULES: Final = in_order(
             spares_reserved=True,
         ),
         _HoursLeft(Place.TIME, (BUDGET_EXHAUSTED,), HoursSpent, interest=WITH_HOURS),
-        # Users, groups and budgets come before queues: preemption does not help against them (§ 8.3c).
+        # All others come before queues: preemption does not help against them (§ 8.3c).
         _WithinMaxima(Place.QUOTA, tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
         _MayBeAsked(Place.ANSWER, (reasons.TOO_MANY_ANSWERS_OWED,), AnswersOwed, interest=WITH_PREDICATE),
         _HasPlaceTogether(Place.TOGETHER, (GANG_INCOMPLETE, ELASTIC_MAX), Incomplete, found_by_search=True),

@@ -356,7 +356,7 @@ class Cycle:
             if together is not None:
                 return together
         blocker = ask_blocker(self._context, Asking(app, group))
-        if blocker is not None or group.over_queue or group.over_quota or group.over_budget:
+        if blocker is not None or group.over_queue or group.over is not None:
             self._context.watch.room(leaf, group, blocker, self.turn_time)
         found = self._index.best(group.ask_class) if blocker is None else blocker
         if isinstance(found, Node):

@@ -116,7 +116,7 @@ class GangSearch:
                 gang.is_parked = True
                 return incomplete
         blocker = ask_blocker(context, Asking(app, group))
-        if blocker is not None or group.over_queue or group.over_quota or group.over_budget:
+        if blocker is not None or group.over_queue or group.over is not None:
             context.watch.room(leaf, group, blocker, now)
         if blocker is None:
             group.attempted = True
@@ -153,7 +153,7 @@ class GangSearch:
         if not is_one or has_say or len(app.groups) > 1:
             return None
         group.together = group.ask_class.items
-        if group.over_queue or group.over_quota or group.over_budget:
+        if group.over_queue or group.over is not None:
             return None
         if ask_blocker(self._context, Asking(app, group)) is not None:
             return None

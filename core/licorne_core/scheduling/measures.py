@@ -20,10 +20,9 @@ from licorne_core.model.apps.groups import (
 )
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
-from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.quotas import Quota
+from licorne_core.model.quotas import Quota, SharedQuota
 from licorne_core.scheduling.checks import application_blocker, ask_blocker
 from licorne_core.scheduling.node_search.candidates import refusals
 from licorne_core.scheduling.preempting import DOES_NOT_HELP, REASONS, ToClear, ToPreempt
@@ -38,7 +37,6 @@ REFUSAL_TIME = 15.0
 """Least seconds between two log entries about the refusals of an ask (spec §§ 8.4, 9.5)."""
 
 NO_USER_QUOTA = "Not enough user quota"
-NO_BUDGET = "Not enough budget"
 NO_QUEUE_QUOTA = "Not enough queue quota"
 NO_FIT_ON_REQUIRED_NODE = "No fit on required node, preemption does not help"
 
@@ -221,7 +219,8 @@ def stops_preemption(context: CheckContext, app: Application, group: AskGroup) -
 
 def note_over_quota(group: AskGroup, blocker: QuotaShortage, now: float) -> None:
     """Keep the reason for `explain` that the asks of a group were passed over (spec § 8.13)."""
-    by_queue = isinstance(blocker.quota, Queue)
+    quota = blocker.quota
+    by_queue = isinstance(quota, Queue)
     group.attempted |= by_queue
-    by_budget = isinstance(blocker.quota, BudgetQuota)
-    group.note(NO_QUEUE_QUOTA if by_queue else NO_BUDGET if by_budget else NO_USER_QUOTA, now)
+    reason = NO_QUEUE_QUOTA if by_queue else NO_USER_QUOTA
+    group.note(quota.lack if isinstance(quota, SharedQuota) else reason, now)

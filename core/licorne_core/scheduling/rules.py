@@ -10,8 +10,8 @@ from typing import Any, Final
 from licorne_core.messages import reasons
 from licorne_core.messages.commands import Hold
 from licorne_core.model.apps.application import Application
-from licorne_core.model.budgets import BudgetBook
 from licorne_core.model.claims import Claims
+from licorne_core.model.core import Core
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.tree import QueueTree
@@ -49,7 +49,7 @@ class CheckContext:
     timers: Timers[Timer]
     preemption: Preemption
     watch: Watch
-    budgets: BudgetBook
+    core: Core
     claims: Claims
     places: LostPlaces
     tuning: Tuning
@@ -137,7 +137,7 @@ class Rule(ABC):
         """All comparisons of the rule with their operands; with an obstacle, one has failed."""
 
     def named(self, obstacle: Any) -> tuple[str, str]:
-        """Code of an obstacle, and its subject: the queue or budget, or the user or group ``in`` a queue."""
+        """Code of an obstacle, and its subject: the queue or such, or the user or group ``in`` a queue."""
         return self.codes[0], ""
 
 

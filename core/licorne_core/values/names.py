@@ -213,3 +213,25 @@ def _names(text: str, allowed: Callable[[str], bool], dropped: list[str]) -> fro
     names = [name for name in text.split(",") if name]
     dropped.extend(name for name in names if not allowed(name))
     return frozenset(name for name in names if allowed(name))
+
+
+def fits_pattern(pattern: str, name: str) -> bool:
+    """True if the pattern, in which `WILDCARD` stands for any characters, describes the whole name.
+
+    Each text between two of them is searched once, from the left, so that the time is bounded by
+    the length of the name for each.
+    """
+    first, *rest = pattern.split(WILDCARD)
+    if not rest:
+        return pattern == name
+    last = rest.pop()
+    end = len(name) - len(last)
+    if end < len(first) or not (name.startswith(first) and name.endswith(last)):
+        return False
+    at = len(first)
+    for part in rest:
+        at = name.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return True

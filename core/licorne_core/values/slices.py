@@ -20,7 +20,7 @@ class Tuning:
     slice_size: int = 500
     """Most applications, requests and nodes that end in one slice: a few milliseconds of work.
 
-    It changes no decision but those that come before a change of budgets has counted all members.
+    It changes no decision but those that come before a change of shared quotas has counted all members.
     """
     inspection_time: float = 1.0
     """Seconds from a change until it is seen which asks no node takes (spec § 8.12).

@@ -2,7 +2,6 @@
 
 from licorne_core.views.applications import AppViews
 from licorne_core.views.audit.recount import Concern, Finding
-from licorne_core.views.budgets import BudgetViews
 from licorne_core.views.census import Standing
 from licorne_core.views.expected_starts import StartViews
 from licorne_core.views.nodes import NodeViews
@@ -13,5 +12,5 @@ from licorne_core.views.readings import ReadingViews
 __all__ = ["Concern", "Finding", "InOrder", "Standing", "Views"]
 
 
-class Views(AppViews, BudgetViews, NodeViews, QueueViews, ReadingViews, StartViews):
+class Views(AppViews, NodeViews, QueueViews, ReadingViews, StartViews):
     """Reports of all kinds of things."""

@@ -227,7 +227,7 @@ class Obstacle(NamedTuple):
 
     code: str
     subject: str
-    """The queue or budget that the check is about, or the user or group ``in`` a queue; empty for others."""
+    """The queue or other quota that the check is about, or the user or group ``in`` a queue; else empty."""
 
 
 def _first_obstacle(

@@ -105,7 +105,7 @@ _of = Of[Node, Partition]()
 
 def _shown(read: Callable[[Node], Resources]) -> Callable[[Node, Partition], Resources]:
     """Amounts of a node without the floating types, of which each has more than any ask wants."""
-    return lambda node, here: dict(here.rm.budgets.shown(read(node)))
+    return lambda node, here: dict(here.rm.core.floating.shown(read(node)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,7 +96,7 @@ class PartitionReport:
     rm_id: RmId
     state: str = "Active"
     state_time: Moment
-    capacity: Resources = _of_partition(lambda here: dict(here.rm.budgets.shown(here.nodes.total)))
+    capacity: Resources = _of_partition(lambda here: dict(here.rm.core.floating.shown(here.nodes.total)))
     allocated: Resources = _of_partition(lambda partition: dict(partition.tree.root.allocated))
     nodes: int = _of_partition(lambda partition: len(partition.nodes.by_id))
     allocations: int = _of_partition(lambda partition: partition.tally.allocations)
@@ -130,6 +130,8 @@ class PartitionViews:
     def __init__(self, registry: Registry, caps: RmCaps) -> None:
         """Read these RMs; each has these caps."""
         self._registry = registry
+        self.core = registry.core
+        """What is of no RM."""
         self.caps = caps
         self.bare_names = True
         self.now = None

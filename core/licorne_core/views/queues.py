@@ -38,7 +38,7 @@ _of = Of[Queue, _Here]()
 
 def bounded(queue: Queue, here: Partition, amounts: Resources) -> Resources:
     """Bounds of a queue without the floating types that no queue below root bounds."""
-    hidden = here.rm.budgets.hidden
+    hidden = here.rm.core.floating.hidden
     if hidden:
         named = {name for above in queue.lineage[:-1] for name in above.max or EMPTY}
         hidden -= named

@@ -99,7 +99,7 @@ class ReadingViews(PartitionViews):
     def partition_reading(self, partition: PartitionName) -> PartitionReading:
         """Read a partition; raises NotFound."""
         owner = self._registry.partition(partition)
-        capacity = owner.rm.budgets.shown(owner.nodes.total)
+        capacity = owner.rm.core.floating.shown(owner.nodes.total)
         return PartitionReading(capacity, owner.tree.root.allocated, owner.tally.asks)
 
     def holds(self, partition: PartitionName) -> tuple[Hold, ...]:

@@ -108,7 +108,7 @@ class _Row:
             self._slots += slots_on(node, wanted)
 
     def report(self, partition: Partition, level: str, domain: Domain) -> DomainReport:
-        shown = partition.rm.budgets.shown
+        shown = partition.rm.core.floating.shown
         return DomainReport(
             level=level,
             path="/".join(domain[1]),

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import structlog
 
-from licorne_core.config.budgets import BudgetTree, load_budgets
-from licorne_core.messages.budgets import SetBudgets
+from licorne_core.extensions.budgets.messages import SetBudgets
+from licorne_core.extensions.budgets.tree import BudgetTree, load_budgets
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import Resources

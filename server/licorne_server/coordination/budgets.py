@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import structlog
 
-from licorne_core.messages.budgets import BudgetPattern, BudgetReport, BudgetUse, SetBudgetSlices
+from licorne_core.extensions.budgets.messages import BudgetPattern, BudgetReport, BudgetUse, SetBudgetSlices
+from licorne_core.extensions.budgets.usage import budget_report, budget_reports
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import EMPTY, Resources, subtract, sum_of
@@ -50,7 +51,7 @@ class EngineBooks(Books):
     def uses(self, budget: str) -> Mapping[RmId, Use] | None:
         """See `Books`. Nothing is known while the core counts members anew."""
         try:
-            report = self._views.budget(budget)
+            report = budget_report(self._views, budget)
         except NotFound:
             return None
         if report.counting:
@@ -202,7 +203,7 @@ class MemberBudgets(Periodic):
     def states(self) -> Iterator[BudgetState]:
         """All budgets, parents before children."""
         documents = self._ownership.snapshot().documents
-        for report in self._views.budgets():
+        for report in budget_reports(self._views):
             yield _state(report, _escrowed(documents.get(f"{BUDGETS}{report.name}")))
 
     def _has(self, budget: str) -> bool:

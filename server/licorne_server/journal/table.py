@@ -5,9 +5,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from licorne_core.config import SubmittedConfig, submitted
+from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.extensions.drains.messages import Cordon, DrainNode, DrainTerms, SetNodeSchedulable
 from licorne_core.extensions.stops.messages import StopApplication
-from licorne_core.messages.budgets import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,

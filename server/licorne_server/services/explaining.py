@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import assert_never
 
 from licorne.v1 import state_pb2 as pb
-from licorne_core.messages.budgets import BudgetCheck
+from licorne_core.extensions.budgets.messages import BudgetCheck
+from licorne_core.messages.checks import ExtensionCheck
 from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.messages.fairness import HoursCheck
 from licorne_core.messages.operators import HeldCheck, StoppedQueueCheck
@@ -85,7 +86,8 @@ def _check_message(check: Check) -> pb.Check:
             message.kind, message.subject = "running", check.subject
         case LimitCheck() | QueueCheck() | HoursCheck():
             _add_quota(message, check)
-        case BudgetCheck():
+        case ExtensionCheck():
+            assert isinstance(check, BudgetCheck)
             _add_budget(message, check)
         case AnswersCheck():
             message.kind = "predicates"

@@ -9,7 +9,7 @@ from typing import Final
 from licorne_core.config.document import read_document
 from licorne_core.config.reader import Cursor
 from licorne_core.config.report import Report
-from licorne_core.values.budgets import fits_pattern
+from licorne_core.values.names import fits_pattern
 from licorne_core.values.resources import VCORE, Resources
 
 FIELDS: Final = ("user", "group", "queue", "partition", "name")

@@ -5,7 +5,7 @@ from typing import Any, get_args
 from licorne_core import scheduler
 from licorne_core.extensions import NAMES, modules
 from licorne_core.handlers import turn
-from licorne_core.messages.commands import OfRm, RegisterRm
+from licorne_core.messages.commands import OfNoRm, OfRm, RegisterRm, Tick
 from licorne_core.scheduling.cycle import Measure
 from licorne_core.values.timers import Due
 from support.core.unions import kinds_of
@@ -18,6 +18,11 @@ def test_every_command_is_carried_out() -> None:
     every = (*kernel, *(module for _, module in modules("handlers")))
     tables = [getattr(module, "COMMANDS", {}) for module in every]
     assert sum(map(len, tables)) == len(scheduler._COMMANDS)
+
+
+def test_every_command_of_no_rm_is_carried_out() -> None:
+    """All but the tick, which is the scheduler's own."""
+    assert set(scheduler.Scheduler()._commands) == kinds_of(OfNoRm) - {Tick}
 
 
 def test_every_decision_is_carried_out() -> None:

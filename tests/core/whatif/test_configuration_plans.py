@@ -8,7 +8,8 @@ import pytest
 
 from licorne_core.config.properties import settings_of
 from licorne_core.config.schema import QueueSettings
-from licorne_core.messages.budgets import Budget, BudgetPattern, SetBudgets
+from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets
+from licorne_core.extensions.budgets.usage import budget_reports
 from licorne_core.messages.commands import Hold, PredicatePolicy, SetHold, UpdateConfiguration
 from licorne_core.messages.plans import ConfigurationPlan
 from licorne_core.values.asks import Ask
@@ -104,7 +105,7 @@ def test_a_plan_keeps_the_budgets() -> None:
     plan = planned(driver, "[{name: a}, {name: b}]")
     assert [one.key for one in plan.placed] == ["a1"]
     assert {one.code for one in plan.blocked} == {"BUDGET_EXCEEDED"}
-    assert driver.views.budgets()[0].used == {"vcore": 2}
+    assert budget_reports(driver.views)[0].used == {"vcore": 2}
 
 
 def test_queues_go_by_what_they_hold() -> None:

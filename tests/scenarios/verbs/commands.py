@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from licorne_core.config.budgets import load_budgets
-from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
@@ -100,22 +98,6 @@ def node(stage: Stage, line: Line) -> list[str]:
     partition = line.take("partition")
     update = builders.node(name, ACTIONS[action], partition=partition, size=line.resources())
     return stage.send(builders.nodes(update, rm=stage.rm))
-
-
-def budgets(stage: Stage, line: Line) -> list[str]:
-    """``budgets`` and a tree of budgets below it: the budgets over all RMs from now on."""
-    tree = load_budgets(line.text)
-    return stage.send(SetBudgets(budgets=tree.budgets, floating=tree.floating))
-
-
-def escrow(stage: Stage, line: Line) -> list[str]:
-    """``escrow BUDGET RM:TYPE=N ...``: what each RM may have of a budget from now on."""
-    (name,) = line.words
-    found: dict[RmId, dict[str, int]] = {}
-    for key, value in line.resources().items():
-        rm_id, _, what = key.partition(":")
-        found.setdefault(RmId(rm_id), {})[what] = value
-    return stage.send(SetBudgetSlices(budget=name, slices=found))
 
 
 def apps(stage: Stage, line: Line) -> list[str]:

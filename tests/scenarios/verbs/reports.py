@@ -186,19 +186,6 @@ def promised(stage: Stage, line: Line) -> list[str]:
     ]
 
 
-def spent(stage: Stage, _: Line) -> list[str]:
-    """``spent``: the budgets, with what each RM has of them, wants, and has too much."""
-    lines = []
-    for budget in stage.driver.views.budgets():
-        lines.append(f"{budget.name}: has {amounts(budget.used)} of {amounts(budget.limit)}")
-        for rm_id, use in budget.rms.items():
-            own = "" if budget.slices is None else f" of {amounts(budget.slices.get(rm_id, {}))}"
-            wants = f", wants {amounts(use.wanted)} more" if use.wanted else ""
-            over = f", {amounts(use.overdraft)} too much" if use.overdraft else ""
-            lines.append(f"  {rm_id} has {amounts(use.used)}{own}{wants}{over}")
-    return lines
-
-
 def events(stage: Stage, line: Line) -> list[str]:
     """``events [WORD...]``: what was noted since last time, or what of it has one of the words."""
     return heard(stage.driver, *line.words)

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from licorne_core.config import built_in, submitted
+from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.extensions.drains.messages import Cordon, DrainNode, DrainTerms, SetNodeSchedulable
 from licorne_core.extensions.stops.messages import StopApplication
 from licorne_core.messages import commands as c
-from licorne_core.messages.budgets import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.fairness import KeptHours, KeptUsage, PartitionMemory, UsageOwner
 from licorne_core.messages.notices import AnswerNotices, NoticeAnswer

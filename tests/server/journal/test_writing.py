@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from licorne_core.extensions.budgets.messages import SetBudgetSlices
 from licorne_core.extensions.stops.messages import StopApplication
-from licorne_core.messages.budgets import SetBudgetSlices
 from licorne_core.messages.commands import Command, RegisterRm, RemoveRm, Tick
 from licorne_core.messages.effects import Effect, Registered
 from licorne_core.scheduler import Scheduler

@@ -12,6 +12,7 @@ from licorne.v1 import admin_pb2 as pb
 from licorne.v1 import state_pb2 as sp
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_core.extensions.budgets.usage import budget_reports
 from licorne_server.configurations.reloading import INTERVAL
 from licorne_server.process.settings import SettingsError
 from licorne_server.services.server import Server
@@ -172,7 +173,7 @@ async def test_an_update_survives_a_restart(file: Path, tmp_path: Path) -> None:
     with capture_logs() as lines:
         async with serving(budgets_file=file, state_dir=folder) as server:
             assert in_force(server) == (WIDER, 2, "operator")
-            assert server.scheduler.views.budgets()[0].limit == {"vcore": 500}
+            assert budget_reports(server.scheduler.views)[0].limit == {"vcore": 500}
     [line] = [line for line in lines if line["event"] == "budgets of the file not taken"]
     assert line["file"] == str(file)
 

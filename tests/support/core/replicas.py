@@ -171,12 +171,12 @@ def last_of(partition: Partition) -> dict[tuple[str, str], object]:
     """What an RM's only partition has, as a listener would have heard it last."""
     last: dict[tuple[str, str], object] = {}
     for node in partition.nodes.by_id.values():
-        last["capacity", node.node_id] = without_zeros(partition.rm.budgets.shown(node.capacity))
+        last["capacity", node.node_id] = without_zeros(partition.rm.core.floating.shown(node.capacity))
         last["schedulable", node.node_id] = f"schedulable: {str(node.schedulable).lower()}"
         last["occupied", node.node_id] = node.occupied
     for app in partition.applications.values():
         last["state", app.app_id] = app.state.value
-    last["cluster", ""] = partition.rm.budgets.shown(partition.nodes.total)
+    last["cluster", ""] = partition.rm.core.floating.shown(partition.nodes.total)
     return last
 
 

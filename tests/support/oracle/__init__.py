@@ -6,8 +6,8 @@ It takes the same commands as the core. It shares no code with it but the comman
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
+from licorne_core.extensions.budgets.messages import SetBudgets, SetBudgetSlices
 from licorne_core.extensions.drains.messages import DrainNode, SetNodeSchedulable
-from licorne_core.messages.budgets import SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
@@ -28,6 +28,7 @@ from licorne_core.messages.commands import (
     RemoveRm,
     SetHold,
     SetQueueStopped,
+    SharedCommand,
     Tick,
     UpdateAllocations,
     UpdateApplications,
@@ -125,7 +126,7 @@ class Oracle:
             self.budgets.take(command)
             for partition in self.partitions.values():
                 follow_floating(partition, before)
-        elif not isinstance(command, RefuseNewWork) and command.rm_id in self.holds:
+        elif not isinstance(command, RefuseNewWork | SharedCommand) and command.rm_id in self.holds:
             self.replays.get(command.rm_id, []).append(command)
             self._update(command, now)
         self._look_after_victims(now)

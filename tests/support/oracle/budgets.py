@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from licorne_core.messages.budgets import Budget, SetBudgets, SetBudgetSlices
+from licorne_core.extensions.budgets.messages import Budget, SetBudgets, SetBudgetSlices
 from licorne_core.values.ids import RmId
 from support.oracle.books import VICTIMS, Amounts, AppRecord, AskRecord, add_to
 from support.oracle.queues import lineage

@@ -3,6 +3,7 @@
 from math import inf
 from typing import Any
 
+from licorne_core.extensions.budgets.shared import budgets_of
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, preemption_request_of
 from licorne_core.model.apps.requests import VICTIMS, RequestState
@@ -51,7 +52,7 @@ def books_of_core(partition: Partition, now: float) -> dict[str, Any]:
         },
         "budgets": {
             name: _without_zeros(account.parts[partition.name].allocated)
-            for name, account in partition.rm.budgets.accounts.items()
+            for name, account in budgets_of(partition.rm.core).book.accounts.items()
             if partition.name in account.parts and account.parts[partition.name].allocated
         },
     }

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
-from licorne_core.messages.budgets import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
+from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.messages.commands import Command
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import Resources

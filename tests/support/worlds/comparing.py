@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from licorne_core.messages.budgets import SetBudgets
+from licorne_core.extensions.budgets.messages import SetBudgets
+from licorne_core.extensions.budgets.shared import budgets_of
 from licorne_core.messages.commands import Command, NotePredicatesSent, OfNoRm, Tick
 from licorne_core.messages.effects import (
     AllocationsMade,
@@ -146,7 +147,7 @@ class _Pair:
     @property
     def _is_counting(self) -> bool:
         # No view says so of a change to no budgets at all.
-        return self.driver.scheduler._registry.counting is not None
+        return budgets_of(self.driver.scheduler._registry.core).counting is not None
 
     def _concerned(self, command: Command) -> list[PartitionName]:
         """The partitions that the command can have changed; time changes all."""

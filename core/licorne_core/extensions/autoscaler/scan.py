@@ -1,8 +1,9 @@
 """Scan for the shortage of a cluster: asks that quota admits and no node takes (spec § 8.12).
 
 An ask is outstanding if it was tried, fits on no node, and fits in the headroom of its user, its
-group, its budgets and its queues after the outstanding asks before it. The maximum of root does not count: an
-autoscaler is to raise it. An ask that waits for its turn or for an answer of the RM is not outstanding.
+group, further quotas and its queues after the outstanding asks before it. The maximum of root does not
+count: an autoscaler is to raise it. An ask that waits for its turn or for an answer of the RM is not
+outstanding.
 """
 
 from collections.abc import Iterable, Iterator
@@ -126,7 +127,7 @@ def _applications(leaf: Queue) -> Iterator[Application | None]:
     bounded = any(queue.max is not None for queue in leaf.lineage[:-1])
     applications = list(leaf.applications.values())
     for app in () if bounded else applications:
-        if any(quota.max is not None for quota in (*app.trackers, *app.budgets)):
+        if any(quota.max is not None for quota in (*app.trackers, *app.further)):
             bounded = True
             break
         yield None

@@ -143,11 +143,6 @@ def queue_room(path: QueuePath) -> Room:
     return Room(f"has become schedulable in queue '{path}'", f"does not fit in queue '{path}'")
 
 
-def budget_room(name: str) -> Room:
-    """The limit of a budget, or the RM's slice of it."""
-    return Room(f"fits in budget '{name}'", f"exceeds budget '{name}'")
-
-
 @dataclass(slots=True)
 class RoomChanged:
     """An ask exceeds what is `available` in a bound; with None, it fits again.

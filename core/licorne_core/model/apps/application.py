@@ -14,8 +14,7 @@ from licorne_core.model.apps.gang import Gang
 from licorne_core.model.apps.groups import AgedAsks, AskGroup
 from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, Request
 from licorne_core.model.apps.states import TRANSITIONS, AppEvent
-from licorne_core.model.budgets import BudgetQuota
-from licorne_core.model.quotas import Quota, Tally, Tracker
+from licorne_core.model.quotas import Quota, SharedQuota, Tally, Tracker
 from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.ids import AllocationKey, AppId, QueuePath, UserGroup
@@ -126,10 +125,10 @@ class Application:
     """User and group that its usage counts for; set by the limit book."""
     trackers: tuple[Tracker, ...]
     """Trackers of its user and its group; set by the limit book."""
-    budgets: tuple[BudgetQuota, ...]
-    """Quotas of its budgets over RMs; set by the limit book."""
+    further: tuple[SharedQuota, ...]
+    """Further quotas, which extensions give it; set by the limit book."""
     quotas: tuple[Quota, ...]
-    """Quotas of its asks: limited trackers, budgets, queues up to root; set by the limit book."""
+    """Quotas of its asks: limited trackers, further ones, queues up to root; set by the limit book."""
 
     def __init__(
         self,
@@ -188,7 +187,7 @@ class Application:
         self.blocked_by = ()
         self.owner = Owner(queue_path, user.user, "")
         self.trackers = ()
-        self.budgets = ()
+        self.further = ()
         self.quotas = ()
 
     def __repr__(self) -> str:

@@ -9,6 +9,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any, Final, NamedTuple
 
+from licorne_core.messages.events.allocations import Room
 from licorne_core.model.apps.requests import PENDING, Place, Request
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.resources import Items
@@ -89,10 +90,8 @@ class AskGroup:
     """True if the whole gang had no place, or exceeded the size of the cluster, when it was tried last."""
     over_queue: bool
     """True if it was published that the asks exceed a queue's maximum (spec § 12.1.3)."""
-    over_quota: bool
-    """True if it was published that the asks exceed a limit of their user or group."""
-    over_budget: str
-    """The budget that the asks were published to exceed; empty for none."""
+    over: Room | None
+    """What the asks were published to exceed, but for queues: it comes before these."""
     _unreported: list[Place] | None
     """See `unreported`; None before it is read."""
     remedy_requests: "dict[type[AgedAsks], AgedAsks]"
@@ -115,8 +114,8 @@ class AskGroup:
         self.nowhere = self.in_backlog = False
         self.together = ()
         self.is_bound = self.no_domain = False
-        self.over_queue = self.over_quota = False
-        self.over_budget = ""
+        self.over_queue = False
+        self.over = None
         self.log = {}
         self.blocker = None
         self._unreported = None
@@ -171,8 +170,8 @@ class AskGroup:
         self._unreported = None
         self.together = ()
         self.is_bound = self.no_domain = False
-        self.over_queue = self.over_quota = False
-        self.over_budget = ""
+        self.over_queue = False
+        self.over = None
 
     def unreported(self) -> list[Place]:
         """A heap with the places of all pending asks that were not reported, and with others."""

@@ -6,9 +6,9 @@ from licorne_core.messages.events.cluster import reservation_changed
 from licorne_core.messages.events.records import EventChange
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request, RequestState
-from licorne_core.model.budgets import note_freed
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
+from licorne_core.model.quotas import note_freed
 from licorne_core.model.rm_context import Journal
 from licorne_core.scheduling.escalation import Escalation, readmit
 from licorne_core.scheduling.order import Holder
@@ -199,7 +199,7 @@ class Reservations:
         self._leave_node(reservation, app, request, now)
         if promise is not None:
             self._dirty.mark(app.quotas)
-            note_freed(app.budgets)
+            note_freed(app.further)
 
     def came_to_nothing(self, promise: Promise, now: float) -> None:
         """End a promise that is of no use to its ask any more, or that the laws do not give it any more."""

@@ -6,10 +6,9 @@ the search would have the same result, so that one is enough for all.
 """
 
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.quotas import Quota, headroom, within_max
+from licorne_core.model.quotas import Quota, SharedQuota, headroom, within_max
 from licorne_core.scheduling.preemption import Refusal
 from licorne_core.scheduling.waiting.blockers import Blocker, Blockers, Pool, Shortage
 from licorne_core.scheduling.waiting.waiting_line import Amounts
@@ -29,7 +28,7 @@ class QuotaPool(Pool):
         self.thing = quota
         self._all = blockers
         self.known: dict[Items, QuotaShortage] = {}
-        if isinstance(quota, BudgetQuota):
+        if isinstance(quota, SharedQuota):
             quota.waiters[blockers.partition] = None
 
     def shortage(self, items: Items) -> "QuotaShortage":
@@ -56,7 +55,7 @@ class QuotaPool(Pool):
         del self.known[items]
         if not self.known:
             self._all.drop(QuotaPool, self.thing)
-            if isinstance(self.thing, BudgetQuota):
+            if isinstance(self.thing, SharedQuota):
                 self.thing.waiters.pop(self._all.partition, None)
 
 

@@ -19,7 +19,6 @@ from typing import Any
 from licorne_core.messages.events.allocations import (
     USER_ROOM,
     RoomChanged,
-    budget_room,
     no_victims_on_required_node,
     predicates_refused,
     queue_room,
@@ -28,9 +27,8 @@ from licorne_core.messages.events.apps import Bound, may_run_changed
 from licorne_core.model.apps.application import Application, GroupItem
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.members import gang_groups
-from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.quotas import Tracker, may_start, room_for
+from licorne_core.model.quotas import Quota, SharedQuota, Tracker, may_start, room_for
 from licorne_core.model.rm_context import Journal
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
@@ -322,29 +320,30 @@ class Watch:
     def room(self, leaf: Queue, group: AskGroup, blocker: Blocker | None, now: float) -> None:
         """Note a tried group that has run into a maximum, or got past one (spec § 12.1.3).
 
-        Users, groups and budgets come first: while one of them blocks, queues are not checked.
+        All others come before queues, which are not checked while one of them blocks.
         """
         journal = self._journal
         if not journal.on:
             return
         short = blocker.quota if isinstance(blocker, QuotaShortage) else None
         items, ask = group.ask_class.items, group.first().request.ask
-        over_quota = isinstance(short, Tracker)
-        if over_quota != group.over_quota:
-            group.over_quota = over_quota
-            room = room_for(items, group.app.trackers) if over_quota else None
-            journal.note(RoomChanged(now, ask, USER_ROOM, room))
-        over_budget = short.name if isinstance(short, BudgetQuota) else ""
-        if over_budget != group.over_budget:
-            if group.over_budget:
-                journal.note(RoomChanged(now, ask, budget_room(group.over_budget), None))
-            if over_budget:
-                budgets = [quota for quota in group.app.quotas if isinstance(quota, BudgetQuota)]
-                room = room_for(items, budgets)
-                journal.note(RoomChanged(now, ask, budget_room(over_budget), room))
-            group.over_budget = over_budget
-        over_queue = isinstance(short, Queue)
-        if not (over_quota or over_budget) and over_queue != group.over_queue:
+        over_queue, over = isinstance(short, Queue), None
+        alike: tuple[Quota, ...] = group.app.trackers
+        if isinstance(short, SharedQuota):
+            over, alike = short.room, group.app.further
+        elif isinstance(short, Tracker):
+            over = USER_ROOM
+        if over != group.over:
+            told = [] if group.over is None else [RoomChanged(now, ask, group.over, None)]
+            if over is not None:
+                told.append(RoomChanged(now, ask, over, room_for(items, alike)))
+            if over is USER_ROOM:
+                # What bounds users is told of first.
+                told.reverse()
+            for change in told:
+                journal.note(change)
+            group.over = over
+        if over is None and over_queue != group.over_queue:
             group.over_queue = over_queue
             room = room_for(items, leaf.lineage) if over_queue else None
             journal.note(RoomChanged(now, ask, queue_room(leaf.path), room))

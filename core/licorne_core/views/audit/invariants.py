@@ -25,8 +25,6 @@ P2  Preempting amounts of a queue, a user and a group are the sum of the victims
     A beneficiary waits for victims that are being stopped.
 P4  Promised amounts are the sum of the promises to pending asks with stopped victims.
     No ask wants less than its promise.
-B1  Usage of a budget by all RMs is the sum over the RMs, theirs over their partitions, and there over
-    the applications that belong to it. It knows the partitions in which asks wait for it.
 H1  Holdings of an RM are the sum of its partitions', in numbers and in reckoned bytes.
 F1  Accounts of usage have the amounts of the books, of queues as well as of users.
 F2  A queue has an account, and budgets of hours, if the settings ask for them.
@@ -162,8 +160,8 @@ class HasPartitions(Protocol):
     def check_holdings(self) -> None:
         """Count the holdings of each RM anew; raises InvariantBroken."""
 
-    def check_budgets(self) -> None:
-        """Add up the usage of each budget anew; raises InvariantBroken."""
+    def check_shared(self) -> None:
+        """Add up anew what extensions share; raises InvariantBroken."""
 
 
 def check_invariants(scheduler: HasPartitions) -> None:
@@ -174,7 +172,7 @@ def check_invariants(scheduler: HasPartitions) -> None:
         check_partition(partition)
     scheduler.check_agenda()
     scheduler.check_holdings()
-    scheduler.check_budgets()
+    scheduler.check_shared()
 
 
 def check_partition(partition: Partition) -> None:

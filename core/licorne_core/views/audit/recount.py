@@ -15,10 +15,9 @@ from typing import NamedTuple, TypeVar, cast
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import ACCOUNTS, Account, Request
-from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.quotas import Member, Tracker
+from licorne_core.model.quotas import Member, SharedQuota, Tracker
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Allocation
@@ -44,7 +43,7 @@ class Concern(Enum):
     NEGATIVE_SHARE = "negative totals of an application, a queue, a user or a group"
     APPLICATION_SUM = "an application is not the sum of its requests"
     QUEUE_SUM = "a queue is not the sum of what is in it"
-    USER_SUM = "a user, a group or a budget is not the sum of its applications"
+    USER_SUM = "a user, a group or a shared quota is not the sum of its applications"
     RESERVATION = "a reservation that is nobody's"
     ORPHAN_ON_NODE = "an allocation on a node that its application has not"
     ORPHAN_IN_APPLICATION = "an allocation of an application that its node has not"
@@ -87,7 +86,8 @@ def audit(partition: Partition) -> Iterator[Finding | None]:
             # It may have gone meanwhile.
             for tracker in list(partition.limits.of_kind(kind).get(name, {}).values()):
                 yield from _tracker(partition, tracker)
-    yield from _budgets(partition)
+    for quota in partition.points.own_quotas():
+        yield from _further(partition, quota)
 
 
 def _partition(partition: Partition) -> Iterator[Finding | None]:
@@ -323,25 +323,19 @@ def _tracker(partition: Partition, tracker: Tracker) -> Iterator[Finding | None]
             yield None
 
 
-def _budgets(partition: Partition) -> Iterator[Finding | None]:
-    """Recount the usage of all budgets in the partition."""
-    for account in list(partition.rm.budgets.accounts.values()):
-        part = account.parts.get(partition.name)
-        if part is not None:
-            yield from _budget(partition, part)
+def _further(partition: Partition, quota: SharedQuota) -> Iterator[Finding | None]:
+    """Recount a further quota of applications of the partition, in which no others count."""
 
-
-def _budget(partition: Partition, part: BudgetQuota) -> Iterator[Finding | None]:
     def parts(app: Application) -> Parts:
-        if part in app.budgets:
+        if quota in app.further:
             yield "allocated", app.allocated
             yield "allocated", app.placeholder_allocated
 
     def members() -> Iterable[Application]:
         return list(partition.applications.values())
 
-    at = f"budget {part.name} in {partition.name}"
-    yield from _sums(Concern.USER_SUM, at, members, lambda: {"allocated": part.allocated}, parts)
+    at = f"{quota.kind} {quota.name} in {partition.name}"
+    yield from _sums(Concern.USER_SUM, at, members, lambda: {"allocated": quota.allocated}, parts)
 
 
 def _sums(

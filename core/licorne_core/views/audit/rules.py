@@ -12,12 +12,11 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PAIRS, TaskGroup
 from licorne_core.model.apps.members import units_of
 from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, VICTIMS, Request, RequestState
-from licorne_core.model.budgets import BudgetQuota
 from licorne_core.model.hours import WITH_HOURS
 from licorne_core.model.queues.queue import stopped_above
 from licorne_core.model.quotas import Quota
 from licorne_core.partitions.partition import Partition
-from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.partitions.registry import Rm
 from licorne_core.scheduling.preempting import NextTurn
 from licorne_core.scheduling.reservations.promises import ReservationLimit
 from licorne_core.scheduling.waiting.blockers import (
@@ -32,7 +31,6 @@ from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
 from licorne_core.scheduling.waiting.shortages import QuotaPool
 from licorne_core.scheduling.waiting.waiting import Parked, way_up
 from licorne_core.values.errors import InvariantBroken
-from licorne_core.values.ids import rm_of
 from licorne_core.values.resources import Resources, describe, equals, sum_of, without_zeros
 from licorne_core.values.rm_caps import (
     APPLICATION_BYTES,
@@ -134,49 +132,11 @@ def check_preemption(partition: Partition) -> None:
                     kept.setdefault(quota, []).append(_kept(request, quota))
     quotas: set[Quota] = {*partition.tree.walk()}
     quotas.update(tracker for app in partition.applications.values() for tracker in app.trackers)
-    accounts = partition.rm.budgets.accounts.values()
-    quotas.update(one.parts[partition.name] for one in accounts if partition.name in one.parts)
+    quotas.update(partition.points.own_quotas())
     for quota in quotas:
         _equal(quota, "preempting", quota.preempting, sum_of(stopping.get(quota, ())))
         _equal(quota, "promised", quota.promised, sum_of(promised.get(quota, ())))
         _equal(quota, "kept", quota.kept, sum_of(kept.get(quota, ())))
-
-
-_AMOUNTS = ("allocated", "preempting", "promised", "kept")
-
-
-def check_budgets(registry: Registry) -> None:
-    """B1: the levels of each budget agree, and applications count in the budgets that name them.
-
-    While members are counted, an application may not have entered a budget, or not have left it.
-    """
-    for account in registry.budgets.accounts.values():
-        at = f"budget {account.name}"
-        gone = [name for name in account.parts if name not in registry.partitions]
-        require("B1", not gone, f"{at} has usage in {gone}, which are gone")
-        require("B1", {rm_of(name) for name in account.parts} == {*account.by_rm}, f"{at}: {account.by_rm}")
-        for what in _AMOUNTS:
-            for rm_id, own in account.by_rm.items():
-                here = [part for name, part in account.parts.items() if rm_of(name) == rm_id]
-                _same_sum(f"{at} of {rm_id}: {what}", own, here, what)
-            _same_sum(f"{at}: {what}", account.total, list(account.parts.values()), what)
-        for quota in (account.total, *account.by_rm.values()):
-            waiting = {
-                name
-                for name, partition in registry.partitions.items()
-                if quota in partition.wakeups.blockers.of(QuotaPool)
-            }
-            require("B1", waiting == {*quota.waiters}, f"{at}: {quota.waiters} wait, not {waiting}")
-    for partition in registry.partitions.values():
-        for app in partition.applications.values():
-            right = partition.limits.budgets.of(app.leaf.lineage)
-            known = registry.counting is not None or app.budgets == right
-            require("B1", known, f"{app!r} counts in {app.budgets}, not in {right}")
-
-
-def _same_sum(at: str, quota: Quota, parts: list[BudgetQuota], what: str) -> None:
-    booked, counted = getattr(quota, what), sum_of(getattr(part, what) for part in parts)
-    require("B1", equals(booked, counted), f"{at}: {describe(booked)}, counted {describe(counted)}")
 
 
 def _kept(request: Request, quota: Quota) -> Resources:
@@ -315,9 +275,8 @@ def _blockers(partition: Partition) -> Iterator[Blocker]:
 
 
 def _check_at_rest(partition: Partition) -> None:
-    """W1: no waiting ask could be served; one that has still to hear of a budget's room may."""
-    budgets = partition.rm.budgets
-    if budgets.freed or any(name == partition.name for _, name in budgets.waking):
+    """W1: no waiting ask could be served; one that has still to hear of a shared quota's room may."""
+    if any(shared.owes(partition.name) for shared in partition.rm.core.shared):
         return
     for app in partition.applications.values():
         for request in _first_of_each_group(app):

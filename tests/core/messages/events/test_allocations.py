@@ -2,11 +2,11 @@
 
 import pytest
 
-from licorne_core.messages.budgets import SetBudgets
+from licorne_core.extensions.budgets.messages import SetBudgets
+from licorne_core.extensions.budgets.terms import Budget, BudgetPattern
 from licorne_core.messages.commands import TerminationType
 from licorne_core.messages.events.allocations import predicates_refused
 from licorne_core.messages.events.records import EventRecord, EventType
-from licorne_core.values.budgets import Budget, BudgetPattern
 from support.core.builders import (
     app,
     apps,

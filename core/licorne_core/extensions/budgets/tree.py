@@ -8,10 +8,10 @@ from licorne_core.config.caps import Cap
 from licorne_core.config.document import Node, Scalar, read_document
 from licorne_core.config.reader import Cursor
 from licorne_core.config.report import Report
-from licorne_core.values.budgets import ANY, SEPARATOR, Budget, BudgetPattern
+from licorne_core.extensions.budgets.terms import SEPARATOR, Budget, BudgetPattern
 from licorne_core.values.errors import ConfigError, Problem, shown
 from licorne_core.values.ids import RmId
-from licorne_core.values.names import is_partition_name
+from licorne_core.values.names import WILDCARD, is_partition_name
 from licorne_core.values.resources import INT64_MAX, MEMORY, VCORE, Resources
 
 BUDGETS: Final = Cap("budgets", 1_000)
@@ -112,7 +112,7 @@ def _read(cursor: Cursor, above: str, budgets: list[Budget], rules: "_Rules") ->
 
 def _member(cursor: Cursor) -> BudgetPattern:
     fields = cursor.fields(_MEMBER)
-    rm, partition, queue = (fields[key].text() or ANY for key in _MEMBER)
+    rm, partition, queue = (fields[key].text() or WILDCARD for key in _MEMBER)
     return BudgetPattern(rm=rm, partition=partition, queue=queue)
 
 
@@ -205,7 +205,7 @@ class _Rules:
                     tell("an empty pattern, write * for all", at)
                 elif len(pattern) > MAX_PATTERN:
                     tell(f"{len(pattern)} characters, at most {MAX_PATTERN} are allowed", at)
-            self._wildcards += ANY in member.queue and member.queue != ANY
+            self._wildcards += WILDCARD in member.queue and member.queue != WILDCARD
             if self._wildcards == QUEUE_WILDCARDS.limit + 1:
                 tell(_too_many(self._wildcards, QUEUE_WILDCARDS), f"members[{number}].queue")
 

@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from licorne_core.values.budgets import Budget, BudgetPattern
+from licorne_core.extensions.budgets import QUOTA
+from licorne_core.extensions.budgets.terms import Budget, BudgetPattern
+from licorne_core.messages.checks import ExtensionCheck
+from licorne_core.messages.commands import SharedCommand
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import Resources, in_units
 
@@ -21,10 +24,12 @@ __all__ = [
 
 BUDGET_EXCEEDED: Final = "BUDGET_EXCEEDED"
 """Code of `BudgetCheck`."""
+QUOTA_CODES: Final = {QUOTA: BUDGET_EXCEEDED}
+"""By kind of quota (`messages/reasons.py`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetBudgets:
+class SetBudgets(SharedCommand):
     """Replace all budgets, parents before children; raises ConfigError for invalid ones.
 
     `floating` types are on no node and bounded by budgets and maxima alone, such as licences. New
@@ -37,7 +42,7 @@ class SetBudgets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetBudgetSlices:
+class SetBudgetSlices(SharedCommand):
     """Replace the slices of one budget, as escrow has moved; raises NotFound for an unknown one."""
 
     budget: str
@@ -45,7 +50,7 @@ class SetBudgetSlices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetCheck:
+class BudgetCheck(ExtensionCheck):
     """Usage of a budget, with the ask, must stay within its limit, or within the RM's `slice_of`.
 
     `bound` is the limit, or the slice if `slice_of` names an RM; `used` is the usage that it bounds.

@@ -2,11 +2,11 @@
 
 import pytest
 
-from licorne_core.config.budgets import check_budgets, check_slices, load_budgets
-from licorne_core.messages.budgets import Budget, BudgetPattern
-from licorne_core.values.budgets import fits_pattern
+from licorne_core.extensions.budgets.messages import Budget, BudgetPattern
+from licorne_core.extensions.budgets.tree import check_budgets, check_slices, load_budgets
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.ids import PartitionName, RmId
+from licorne_core.values.names import fits_pattern
 
 TREE = """\
 floating: [licence/matlab]

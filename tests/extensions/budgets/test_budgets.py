@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.messages.budgets import (
+from licorne_core.extensions.budgets.messages import (
     BUDGET_EXCEEDED,
     Budget,
     BudgetCheck,
@@ -11,6 +11,7 @@ from licorne_core.messages.budgets import (
     SetBudgets,
     SetBudgetSlices,
 )
+from licorne_core.extensions.budgets.usage import budget_reports
 from licorne_core.messages.commands import PredicatePolicy, RemoveRm, TerminationType, Tick
 from licorne_core.values.errors import ConfigError, NotFound
 from licorne_core.values.ids import PartitionName, RmId
@@ -73,7 +74,7 @@ def checks(driver: Driver, rm: str, key: str, app_id: str = "app") -> list[Budge
 
 def report(driver: Driver, name: str = "all") -> BudgetReport:
     """The report of one budget."""
-    return next(found for found in driver.views.budgets() if found.name == name)
+    return next(found for found in budget_reports(driver.views) if found.name == name)
 
 
 def test_a_budget_bounds_all_rms_together() -> None:
@@ -124,7 +125,11 @@ def test_a_child_counts_in_its_parents() -> None:
     assert wants(driver, "one", "b1", "b2", app_id="below", memory=1) == ["b1"]
     assert [check.budget for check in checks(driver, "one", "b2", "below")] == ["top/b", "top"]
     assert [check.passed for check in checks(driver, "one", "b2", "below")] == [True, False]
-    assert [found.used for found in driver.views.budgets()] == [{"memory": 3}, {"memory": 1}, {"memory": 2}]
+    assert [found.used for found in budget_reports(driver.views)] == [
+        {"memory": 3},
+        {"memory": 1},
+        {"memory": 2},
+    ]
 
 
 def test_members_are_those_that_patterns_describe() -> None:
@@ -157,7 +162,7 @@ def test_a_higher_limit_or_none_wakes_those_who_wait() -> None:
         assert wants(driver, rm, "k1", "k2", memory=1) == []
     assert len(placed(driver.do(budgets(budget(memory=2))))) == 2
     assert len(placed(driver.do(budgets()))) == 2
-    assert driver.views.budgets() == ()
+    assert budget_reports(driver.views) == ()
 
 
 def test_invalid_budgets_change_nothing() -> None:

@@ -10,70 +10,63 @@ quotas with more room for which somebody waits.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from heapq import nsmallest
 
-from licorne_core.messages.budgets import BudgetCheck, SetBudgets
-from licorne_core.model.quotas import Quota, claimed
-from licorne_core.values.budgets import ANY, SEPARATOR, Budget, BudgetPattern
-from licorne_core.values.ids import AppId, PartitionName, QueuePath, RmId, rm_of
-from licorne_core.values.resources import BOUNDLESS, EMPTY, Resources, refund
+from licorne_core.extensions.budgets import QUOTA
+from licorne_core.extensions.budgets.messages import BudgetCheck
+from licorne_core.extensions.budgets.terms import Budget
+from licorne_core.messages.events.allocations import Room
+from licorne_core.model.quotas import SharedQuota, claimed, note_freed
+from licorne_core.values.ids import PartitionName, RmId, rm_of
+from licorne_core.values.resources import EMPTY, Resources, refund
+
+NO_BUDGET = "Not enough budget"
 
 MOST_HOLDERS = 5
 """RMs that a check names."""
 
-MOST_PATHS = 10_000
-"""Leaves whose budgets are kept in mind in one partition."""
 
-
-class BudgetQuota(Quota):
+class BudgetQuota(SharedQuota):
     """Usage of a budget in a partition, by an RM, or by all."""
 
-    __slots__ = ("freed", "waiters")
+    __slots__ = ("_book",)
 
-    freed: "Freed"
-    """Where it is noted when it has more room; it does not know its account, so that no cycle of
-    references is left of either."""
-    waiters: dict[PartitionName, None]
-    """Partitions with asks that this quota blocks."""
+    def __init__(self, name: str, book: "BudgetBook") -> None:
+        """Start unbooked and unbounded.
 
-    def __init__(self, name: str, freed: "Freed") -> None:
-        """Start unbooked and unbounded."""
-        # A type that a budget does not name is not limited.
-        super().__init__("budget", name, QueuePath(""), strict=False)
-        self.freed = freed
-        self.waiters = {}
+        It does not know its account, so that no cycle of references is left of either.
+        """
+        room = Room(f"fits in budget '{name}'", f"exceeds budget '{name}'")
+        super().__init__(QUOTA, name, room, NO_BUDGET)
+        self._book = book
 
     def __repr__(self) -> str:
         """``<BudgetQuota company/research: {'vcore': 5} of {'vcore': 10}>``."""
         return f"<BudgetQuota {self.name}: {self.allocated} of {self.max}>"
 
-    @property
-    def started_applications(self) -> int:
-        """Budgets bound no number of applications."""
-        return 0
+    def freed(self) -> None:
+        """Partitions hear of it after the command."""
+        self._book.freed[self] = None
+        self._book.is_busy()
 
-    def counts(self, app_id: AppId) -> bool:
-        """Budgets count no applications."""
-        return False
-
-
-Freed = dict[BudgetQuota, None]
-"""Quotas that may have more room, for which somebody waits."""
+    def check(self, requested: Resources, short: Resources) -> BudgetCheck:
+        """See `BudgetBook.check`."""
+        return self._book.check(self, requested, short)
 
 
 class Account:
     """A budget in force, with its quotas."""
 
-    __slots__ = ("_freed", "above", "budget", "by_rm", "name", "parts", "total")
+    __slots__ = ("_book", "above", "budget", "by_rm", "name", "parts", "total")
 
-    def __init__(self, budget: Budget, above: "Account | None", freed: Freed) -> None:
+    def __init__(self, budget: Budget, above: "Account | None", book: "BudgetBook") -> None:
         """Start without usage."""
-        self._freed = freed
+        self._book = book
         self.name = budget.name
         self.budget = budget
         self.above = above
-        self.total = BudgetQuota(budget.name, freed)
+        self.total = BudgetQuota(budget.name, book)
         self.by_rm: dict[RmId, BudgetQuota] = {}
         """RMs with partitions in which applications have counted."""
         self.parts: dict[PartitionName, BudgetQuota] = {}
@@ -106,9 +99,9 @@ class Account:
         part = self.parts.get(partition)
         rm_id = rm_of(partition)
         if part is None:
-            part = self.parts[partition] = BudgetQuota(self.name, self._freed)
+            part = self.parts[partition] = BudgetQuota(self.name, self._book)
             if rm_id not in self.by_rm:
-                own = self.by_rm[rm_id] = BudgetQuota(self.name, self._freed)
+                own = self.by_rm[rm_id] = BudgetQuota(self.name, self._book)
                 own.max = self._bound_of(rm_id)
         return (part, self.by_rm[rm_id], self.total)
 
@@ -143,38 +136,29 @@ class Account:
         note_freed((own, self.total))
 
 
-def note_freed(quotas: Iterable[BudgetQuota]) -> None:
-    """Note that budgets may have more room, for those who wait in any partition."""
-    for quota in quotas:
-        if quota.waiters:
-            quota.freed[quota] = None
-
-
 class BudgetBook:
-    """All budgets, and the resource types that are on no node."""
+    """All budgets."""
 
-    def __init__(self) -> None:
-        """Start without budgets."""
+    def __init__(self, is_busy: Callable[[], None]) -> None:
+        """Start without budgets; `is_busy` is called when somebody is to be told."""
+        self.is_busy = is_busy
         self.accounts: dict[str, Account] = {}
         """By name, parents before children."""
-        self.floating: frozenset[str] = frozenset()
-        """Types of which every node has `BOUNDLESS`."""
-        self.hidden: frozenset[str] = frozenset()
-        """Types that reports of nodes leave out: also former ones that some nodes still have."""
         self.version = 0
         """Rises whenever other applications may be members."""
-        self.freed: Freed = {}
+        self.freed: dict[BudgetQuota, None] = {}
+        """Those that may have more room, for which somebody waits."""
         self.waking: deque[tuple[BudgetQuota, PartitionName]] = deque()
-        """Those of them that are being told, each with a partition that has not heard of it."""
+        """The same that are being told, each with a partition that has not heard of it."""
 
-    def set(self, command: SetBudgets) -> None:
+    def set(self, budgets: Sequence[Budget]) -> None:
         """Replace all budgets; a budget of the same name keeps its usage."""
         former, self.accounts = self.accounts, {}
-        for budget in command.budgets:
+        for budget in budgets:
             account = former.pop(budget.name, None)
             above = self.accounts.get(budget.parent)
             if account is None:
-                account = Account(budget, above, self.freed)
+                account = Account(budget, above, self)
             else:
                 # A parent of the same name may be another one.
                 account.above = above
@@ -182,8 +166,6 @@ class BudgetBook:
             self.accounts[budget.name] = account
         for account in former.values():
             account.close()
-        self.hidden |= command.floating
-        self.floating = command.floating
         self.version += 1
 
     def forget(self, partition: PartitionName) -> None:
@@ -215,75 +197,3 @@ class BudgetBook:
             holders=account.holders(short),
             short=short,
         )
-
-    def with_floating(self, capacity: Resources) -> Resources:
-        """The capacity of a node, with the floating types."""
-        if not self.floating:
-            return capacity
-        return {**capacity, **dict.fromkeys(sorted(self.floating), BOUNDLESS)}
-
-    def shown(self, amounts: Resources) -> Resources:
-        """Amounts of nodes for readers, without floating types."""
-        if not self.hidden:
-            return amounts
-        return {name: value for name, value in amounts.items() if name not in self.hidden}
-
-
-class PartitionBudgets:
-    """Finds the budgets of the applications of one partition."""
-
-    def __init__(self, book: BudgetBook, name: PartitionName) -> None:
-        """Find budgets of the book."""
-        self.book = book
-        self._name = name
-        self._version = -1
-        self._known: dict[QueuePath, tuple[BudgetQuota, ...]] = {}
-        self._exact: dict[str, list[Account]] = {}
-        self._wild: list[tuple[Account, BudgetPattern]] = []
-
-    def of(self, lineage: Sequence[Quota]) -> tuple[BudgetQuota, ...]:
-        """Quotas of the applications in a leaf, which is the first of the queues up to root.
-
-        Those of lower budgets come first.
-        """
-        if not self.book.accounts:
-            return ()
-        if self._version != self.book.version:
-            self._prepare()
-        leaf = lineage[0].path
-        known = self._known.get(leaf)
-        if known is None:
-            if len(self._known) >= MOST_PATHS:
-                self._known.clear()
-            known = self._known[leaf] = self._find([queue.path for queue in lineage])
-        return known
-
-    def _prepare(self) -> None:
-        """Keep the patterns that describe the partition."""
-        self._version = self.book.version
-        self._known.clear()
-        self._exact.clear()
-        self._wild.clear()
-        for account in self.book.accounts.values():
-            for member in account.budget.members:
-                if not member.fits_partition(self._name):
-                    continue
-                if ANY in member.queue and member.queue != ANY:
-                    self._wild.append((account, member))
-                else:
-                    self._exact.setdefault(member.queue, []).append(account)
-
-    def _find(self, lineage: list[QueuePath]) -> tuple[BudgetQuota, ...]:
-        found: dict[Account, None] = {}
-        for path in (ANY, *lineage):
-            found.update(dict.fromkeys(self._exact.get(path, ())))
-        for account, member in self._wild:
-            if account not in found and member.fits_queue(lineage):
-                found[account] = None
-        for account in list(found):
-            above = account.above
-            while above is not None:
-                found[above] = None
-                above = above.above
-        lower_first = sorted(found, key=lambda account: (-account.name.count(SEPARATOR), account.name))
-        return tuple(quota for account in lower_first for quota in account.quotas_in(self._name))

@@ -4,42 +4,42 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from licorne_core.messages.budgets import BudgetReport, BudgetUse
+from licorne_core.extensions.budgets.accounts import Account, BudgetQuota
+from licorne_core.extensions.budgets.messages import BudgetReport, BudgetUse
+from licorne_core.extensions.budgets.shared import Budgets, budgets_of
 from licorne_core.model.apps.groups import AskGroup
-from licorne_core.model.budgets import Account, BudgetQuota
 from licorne_core.model.quotas import headroom
 from licorne_core.partitions.registry import Registry
 from licorne_core.scheduling.waiting.shortages import QuotaPool, QuotaShortage
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import RmId, rm_of
 from licorne_core.values.resources import EMPTY, Items, Resources
-from licorne_core.views.partitions import PartitionViews
+from licorne_core.views import Views
 
 MOST_GROUPS: Final = 1_000
 """Groups of blocked asks that are looked at for one RM and budget."""
 
 
-class BudgetViews(PartitionViews):
-    """Budgets over all RMs."""
-
-    def budgets(self) -> tuple[BudgetReport, ...]:
-        """All budgets, parents before children."""
-        registry = self._registry
-        return tuple(_report(registry, account) for account in registry.budgets.accounts.values())
-
-    def budget(self, name: str) -> BudgetReport:
-        """One budget.
-
-        Raises:
-            NotFound: there is none of that name.
-        """
-        account = self._registry.budgets.accounts.get(name)
-        if account is None:
-            raise NotFound(f"budget {shown(name)} not found")
-        return _report(self._registry, account)
+def budget_reports(views: Views) -> tuple[BudgetReport, ...]:
+    """All budgets, parents before children."""
+    shared = budgets_of(views.core)
+    return tuple(_report(shared, account) for account in shared.book.accounts.values())
 
 
-def _report(registry: Registry, account: Account) -> BudgetReport:
+def budget_report(views: Views, name: str) -> BudgetReport:
+    """One budget.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    shared = budgets_of(views.core)
+    account = shared.book.accounts.get(name)
+    if account is None:
+        raise NotFound(f"budget {shown(name)} not found")
+    return _report(shared, account)
+
+
+def _report(shared: Budgets, account: Account) -> BudgetReport:
     budget = account.budget
     rm_ids = dict.fromkeys((*account.by_rm, *(budget.slices or ())))
     return BudgetReport(
@@ -49,8 +49,8 @@ def _report(registry: Registry, account: Account) -> BudgetReport:
         slices=budget.slices,
         used=dict(account.total.allocated),
         overdraft=_above(account.total),
-        rms={rm_id: _use(registry, account, rm_id) for rm_id in rm_ids},
-        counting=registry.counting is not None,
+        rms={rm_id: _use(shared.registry, account, rm_id) for rm_id in rm_ids},
+        counting=shared.counting is not None,
     )
 
 

@@ -8,35 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from licorne_core.values.ids import PartitionName, RmId, bare_partition, rm_of
+from licorne_core.values.names import WILDCARD, fits_pattern
 from licorne_core.values.resources import Resources
-
-ANY = "*"
-"""Stands for any characters of a name, or for none."""
 
 SEPARATOR = "/"
 """Between the levels of a budget's name."""
-
-
-def fits_pattern(pattern: str, name: str) -> bool:
-    """True if the pattern, in which `ANY` stands for any characters, describes the whole name.
-
-    Each text between two of them is searched once, from the left, so that the time is bounded by
-    the length of the name for each.
-    """
-    first, *rest = pattern.split(ANY)
-    if not rest:
-        return pattern == name
-    last = rest.pop()
-    end = len(name) - len(last)
-    if end < len(first) or not (name.startswith(first) and name.endswith(last)):
-        return False
-    at = len(first)
-    for part in rest:
-        at = name.find(part, at, end)
-        if at < 0:
-            return False
-        at += len(part)
-    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +23,9 @@ class BudgetPattern:
     of a queue above it.
     """
 
-    rm: str = ANY
-    partition: str = ANY
-    queue: str = ANY
+    rm: str = WILDCARD
+    partition: str = WILDCARD
+    queue: str = WILDCARD
 
     def fits_partition(self, name: PartitionName) -> bool:
         """True if it describes the partition and its RM."""

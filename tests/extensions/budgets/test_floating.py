@@ -1,6 +1,6 @@
 """Floating resources: licences that no node has, bounded by budgets and maxima alone."""
 
-from licorne_core.messages.budgets import Budget, BudgetPattern, SetBudgets
+from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets
 from licorne_core.messages.commands import NodeAction
 from licorne_core.messages.reasons import QueueCheck
 from licorne_core.values.ids import PartitionName

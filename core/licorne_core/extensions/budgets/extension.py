@@ -1,0 +1,81 @@
+"""The budgets of the applications of one partition."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from licorne_core.extensions.budgets.accounts import Account, BudgetQuota
+from licorne_core.extensions.budgets.shared import budgets_of
+from licorne_core.extensions.budgets.terms import SEPARATOR, BudgetPattern
+from licorne_core.model.apps.application import Application
+from licorne_core.model.queues.queue import Queue
+from licorne_core.points import Extension
+from licorne_core.scheduling.rules import CheckContext
+from licorne_core.values.ids import QueuePath
+from licorne_core.values.names import WILDCARD
+
+MOST_PATHS: Final = 10_000
+"""Leaves whose budgets are kept in mind."""
+
+
+class PartitionBudgets(Extension):
+    """Finds the budgets of applications. Those of present ones change by a count over all partitions."""
+
+    def __init__(self, name: str, bit: int, context: CheckContext) -> None:
+        """Find budgets of the core."""
+        super().__init__(name, bit, context)
+        self._book = budgets_of(context.core).book
+        self._version = -1
+        self._known: dict[QueuePath, tuple[BudgetQuota, ...]] = {}
+        self._exact: dict[str, list[Account]] = {}
+        self._wild: list[tuple[Account, BudgetPattern]] = []
+
+    def quotas(self, app: Application, leaf: Queue) -> tuple[BudgetQuota, ...]:
+        """Those of lower budgets come first."""
+        if not self._book.accounts:
+            return ()
+        if self._version != self._book.version:
+            self._prepare()
+        known = self._known.get(leaf.path)
+        if known is None:
+            if len(self._known) >= MOST_PATHS:
+                self._known.clear()
+            known = self._known[leaf.path] = self._find([queue.path for queue in leaf.lineage])
+        return known
+
+    def counted(self) -> Iterable[BudgetQuota]:
+        """What each budget has in the partition."""
+        name = self.context.partition
+        return [account.parts[name] for account in self._book.accounts.values() if name in account.parts]
+
+    def _prepare(self) -> None:
+        """Keep the patterns that describe the partition."""
+        self._version = self._book.version
+        self._known.clear()
+        self._exact.clear()
+        self._wild.clear()
+        for account in self._book.accounts.values():
+            for member in account.budget.members:
+                if not member.fits_partition(self.context.partition):
+                    continue
+                if WILDCARD in member.queue and member.queue != WILDCARD:
+                    self._wild.append((account, member))
+                else:
+                    self._exact.setdefault(member.queue, []).append(account)
+
+    def _find(self, lineage: list[QueuePath]) -> tuple[BudgetQuota, ...]:
+        found: dict[Account, None] = {}
+        for path in (WILDCARD, *lineage):
+            found.update(dict.fromkeys(self._exact.get(path, ())))
+        for account, member in self._wild:
+            if account not in found and member.fits_queue(lineage):
+                found[account] = None
+        for account in list(found):
+            above = account.above
+            while above is not None:
+                found[above] = None
+                above = above.above
+        lower_first = sorted(found, key=lambda account: (-account.name.count(SEPARATOR), account.name))
+        return tuple(quota for account in lower_first for quota in account.quotas_in(self.context.partition))
+
+
+KIND: Final = PartitionBudgets

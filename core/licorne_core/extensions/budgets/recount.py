@@ -1,0 +1,52 @@
+"""B1: usage of a budget by all RMs is the sum over the RMs, theirs over their partitions.
+
+There it is the sum over the applications that belong to it, which the kernel recounts. A budget knows
+the partitions in which asks wait for it.
+"""
+
+from licorne_core.extensions.budgets.accounts import BudgetBook, BudgetQuota
+from licorne_core.model.quotas import Quota
+from licorne_core.partitions.registry import Registry
+from licorne_core.scheduling.waiting.shortages import QuotaPool
+from licorne_core.values.ids import rm_of
+from licorne_core.values.resources import describe, equals, sum_of
+from licorne_core.views.audit.rules import require
+
+_AMOUNTS = ("allocated", "preempting", "promised", "kept")
+
+
+def check_books(book: BudgetBook, registry: Registry, *, is_counting: bool) -> None:
+    """Compare the levels of each budget, and applications with the budgets that name them.
+
+    While members are counted, an application may not have entered a budget, or not have left it.
+
+    Raises:
+        InvariantBroken: something differs.
+    """
+    for account in book.accounts.values():
+        at = f"budget {account.name}"
+        gone = [name for name in account.parts if name not in registry.partitions]
+        require("B1", not gone, f"{at} has usage in {gone}, which are gone")
+        require("B1", {rm_of(name) for name in account.parts} == {*account.by_rm}, f"{at}: {account.by_rm}")
+        for what in _AMOUNTS:
+            for rm_id, own in account.by_rm.items():
+                here = [part for name, part in account.parts.items() if rm_of(name) == rm_id]
+                _same_sum(f"{at} of {rm_id}: {what}", own, here, what)
+            _same_sum(f"{at}: {what}", account.total, list(account.parts.values()), what)
+        for quota in (account.total, *account.by_rm.values()):
+            waiting = {
+                name
+                for name, partition in registry.partitions.items()
+                if quota in partition.wakeups.blockers.of(QuotaPool)
+            }
+            require("B1", waiting == {*quota.waiters}, f"{at}: {quota.waiters} wait, not {waiting}")
+    for partition in registry.partitions.values():
+        for app in partition.applications.values():
+            right = partition.limits.further(app, app.leaf)
+            known = is_counting or app.further == right
+            require("B1", known, f"{app!r} counts in {app.further}, not in {right}")
+
+
+def _same_sum(at: str, quota: Quota, parts: list[BudgetQuota], what: str) -> None:
+    booked, counted = getattr(quota, what), sum_of(getattr(part, what) for part in parts)
+    require("B1", equals(booked, counted), f"{at}: {describe(booked)}, counted {describe(counted)}")

@@ -1,0 +1,108 @@
+"""The budgets of a core, their count of members, and waking across partitions."""
+
+from dataclasses import replace
+from typing import Final
+
+from licorne_core.extensions.budgets import NAME
+from licorne_core.extensions.budgets.accounts import BudgetBook
+from licorne_core.extensions.budgets.counting import Counting
+from licorne_core.extensions.budgets.messages import SetBudgets, SetBudgetSlices
+from licorne_core.extensions.budgets.recount import check_books
+from licorne_core.extensions.budgets.tree import check_budgets, check_slices
+from licorne_core.model.core import Core, Shared
+from licorne_core.partitions.jobs import Slice
+from licorne_core.partitions.registry import Registry
+from licorne_core.values.errors import NotFound, shown
+from licorne_core.values.ids import PartitionName
+
+MOST_WOKEN: Final = 64
+"""Partitions that are told of more room after one command; others are told after the next tick."""
+
+
+class Budgets(Shared):
+    """All budgets, which bound usage in all partitions."""
+
+    def __init__(self, registry: Registry) -> None:
+        """Start without budgets."""
+        super().__init__(NAME, registry.core)
+        self.registry = registry
+        self.book = BudgetBook(self._is_busy)
+        self.commands = {SetBudgets: self._set, SetBudgetSlices: self._set_slices}
+        self.counting: Counting | None = None
+        """The count of members that has begun and not ended."""
+
+    def _set(self, command: SetBudgets, now: float) -> None:
+        """Replace all budgets; members are counted in slices, the first of them at once.
+
+        Raises:
+            ConfigError: the budgets are invalid; nothing is changed.
+        """
+        check_budgets(command.budgets, command.floating)
+        self.book.set(command.budgets)
+        floating = self.core.floating
+        floating.hidden |= command.floating
+        floating.types = command.floating
+        self.counting = Counting(self.registry, now)
+        self._is_busy()
+        self.after_turn(now)
+
+    def _set_slices(self, command: SetBudgetSlices, _: float) -> None:
+        """Replace the slices of one budget; usage above a slice is an overdraft, and stays.
+
+        Raises:
+            NotFound: there is no such budget.
+            ConfigError: an amount is out of range; nothing is changed.
+        """
+        account = self.book.accounts.get(command.budget)
+        if account is None:
+            raise NotFound(f"budget {shown(command.budget)} not found")
+        check_slices(command.slices)
+        account.follow(replace(account.budget, slices=dict(command.slices)))
+
+    def after_command(self) -> None:
+        """Open blockers of budgets with more room, in the partitions that wait for them."""
+        for quota, name in self.book.to_wake(MOST_WOKEN):
+            partition = self.registry.partitions.get(name)
+            if partition is not None:
+                partition.dirty.mark((quota,))
+                partition.dirty.open_blockers()
+                self.registry.agenda.note(partition)
+        self._rest()
+
+    def after_turn(self, now: float) -> None:
+        """Do one slice of the present count, if there is one."""
+        counting = self.counting
+        if counting is not None and counting.go_on(now, Slice(self.registry.options.tuning.slice_size)):
+            self.counting = None
+            self._rest()
+
+    def _is_busy(self) -> None:
+        """There is anything to count or to tell."""
+        self.core.busy[self] = None
+
+    def _rest(self) -> None:
+        if self.counting is None and not (self.book.freed or self.book.waking):
+            self.core.busy.pop(self, None)
+
+    def forget(self, partition: PartitionName) -> None:
+        """No budget counts what was there."""
+        self.book.forget(partition)
+
+    def owes(self, partition: PartitionName) -> bool:
+        """True if the partition may have still to hear of more room."""
+        book = self.book
+        return bool(book.freed) or any(name == partition for _, name in book.waking)
+
+    def check(self) -> None:
+        """See `recount.py`."""
+        check_books(self.book, self.registry, is_counting=self.counting is not None)
+
+
+def budgets_of(core: Core) -> Budgets:
+    """The budgets of a core."""
+    shared = core.named(NAME)
+    assert isinstance(shared, Budgets)
+    return shared
+
+
+SHARED: Final = Budgets

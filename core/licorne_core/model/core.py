@@ -1,0 +1,77 @@
+"""What all RMs of a core have in common: types that are on no node, and what extensions share."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from licorne_core.values.ids import PartitionName
+from licorne_core.values.resources import BOUNDLESS, Resources
+
+SharedCommands = dict[type, Callable[[Any, float], None]]
+
+
+class Floating:
+    """Resource types that are on no node, such as licences: quotas alone bound them."""
+
+    def __init__(self) -> None:
+        """Start without such types."""
+        self.types: frozenset[str] = frozenset()
+        """Types of which every node has `BOUNDLESS`."""
+        self.hidden: frozenset[str] = frozenset()
+        """Types that reports of nodes leave out: also former ones that some nodes still have."""
+
+    def added_to(self, capacity: Resources) -> Resources:
+        """The capacity of a node, with the floating types."""
+        if not self.types:
+            return capacity
+        return {**capacity, **dict.fromkeys(sorted(self.types), BOUNDLESS)}
+
+    def shown(self, amounts: Resources) -> Resources:
+        """Amounts of nodes for readers, without floating types."""
+        if not self.hidden:
+            return amounts
+        return {name: value for name, value in amounts.items() if name not in self.hidden}
+
+
+class Shared:
+    """What an extension has in common for all partitions (`points.py`), as long as the core is there.
+
+    While it has work left it is among `core.busy`: a tick comes at once, and it is told of all that ends.
+    """
+
+    def __init__(self, name: str, core: "Core") -> None:
+        """Of the extension of this name; nothing is to be done."""
+        self.name = name
+        self.core = core
+        self.commands: SharedCommands = {}
+        """How its commands, which are of no RM, are carried out, by their types."""
+
+    def after_command(self) -> None:
+        """A command has ended, or the deadlines that come before a turn have."""
+
+    def after_turn(self, now: float) -> None:
+        """The turn of a tick has ended."""
+
+    def forget(self, partition: PartitionName) -> None:
+        """The partition is gone, with all that it has booked."""
+
+    def owes(self, partition: PartitionName) -> bool:
+        """True if the partition has still to hear of what may let its asks through."""
+        return False
+
+    def check(self) -> None:
+        """Add all up anew; raises InvariantBroken if something differs."""
+
+
+class Core:
+    """What is of no RM: one of each scheduler."""
+
+    def __init__(self) -> None:
+        """Start without floating types and extensions."""
+        self.floating = Floating()
+        self.shared: Sequence[Shared] = ()
+        """In the order of the table of extensions."""
+        self.busy: dict[Shared, None] = {}
+
+    def named(self, name: str) -> Shared:
+        """The part of the extension of that name, which is there."""
+        return next(shared for shared in self.shared if shared.name == name)
