@@ -11,17 +11,7 @@ from typing import Final
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.extensions import kinds, modules
-from licorne_core.handlers import (
-    allocations,
-    apps,
-    changes,
-    configuration,
-    nodes,
-    operators,
-    replay,
-    turn,
-    victims,
-)
+from licorne_core.handlers import allocations, apps, changes, configuration, nodes, replay, turn, victims
 from licorne_core.handlers.configuration import refusal_of, register
 from licorne_core.handlers.operators import Refused
 from licorne_core.handlers.outcome import Commands, of_extensions
@@ -41,7 +31,6 @@ from licorne_core.messages.commands import (
     Options,
     RefuseNewWork,
     RegisterRm,
-    SetQueueStopped,
     Tick,
     UpdateAllocations,
     UpdateApplications,
@@ -87,7 +76,6 @@ _COMMANDS: Final[Commands] = {
     **changes.COMMANDS,
     **configuration.COMMANDS,
     **nodes.COMMANDS,
-    **operators.COMMANDS,
     **replay.COMMANDS,
     **turn.COMMANDS,
     **victims.COMMANDS,
@@ -114,7 +102,6 @@ _SLICED = (
     UpdateApplications,
     UpdateNodes,
     UpdateConfiguration,
-    SetQueueStopped,
     HoldApplication,
     ChangeApplication,
     ExtensionCommand,

@@ -22,9 +22,10 @@ WORDS = {
     "quota_change": r"quota_change|Quota(Change|Clock|Terms)|[qQ]uota.?[pP]reemption|Enforcement",
     "stops": r"extensions\.stops|StopApplication|ApplicationStop|STOPPED_BY_OPERATOR",
     "drains": r"extensions\.drains|[cC]ordon\b|Drain(s|Terms|Report|Node)\b|NodeDrain|NodeSchedulable",
+    "queue_stops": r"queue_stops|SetQueueStopped|QueueStop(s|ped)",
 }
 """What names an extension, as a pattern."""
-ASKED_FOR = {"budgets", "drains", "stops"}
+ASKED_FOR = {"budgets", "drains", "queue_stops", "stops"}
 """Those whose commands the server takes from its own callers, and names for that."""
 TABLES = ("core/licorne_core/extensions/__init__.py", "server/licorne_server/extensions/__init__.py")
 METHODS = [

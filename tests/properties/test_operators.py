@@ -6,16 +6,17 @@ from random import Random
 import pytest
 
 from extensions.drains.building import cordon
+from extensions.queue_stops.building import start, stop
 from extensions.stops.building import kill
 from licorne_core.extensions.drains.messages import DrainNode, SetNodeSchedulable
+from licorne_core.extensions.queue_stops.messages import SetQueueStopped
 from licorne_core.extensions.stops.messages import StopApplication
-from licorne_core.messages.commands import Command, SetQueueStopped, TerminationType
+from licorne_core.messages.commands import Command, TerminationType
 from licorne_core.messages.effects import AllocationsReleased, Effect
 from licorne_core.model.queues.queue import QueueState
 from licorne_core.scheduler import Scheduler
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver
-from support.core.operators import start, stop
 from support.worlds import World
 from support.worlds.playing import Players
 

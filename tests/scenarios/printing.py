@@ -20,7 +20,6 @@ from licorne_core.messages.effects import (
     OperatorRefused,
     PredicatesAsked,
     PreemptionsAsked,
-    QueueStoppedSet,
     Registered,
     RegistrationFailed,
     ReplayEnded,
@@ -112,6 +111,7 @@ _BY_EXTENSIONS: dict[str, Callable[[Any], str]] = {
         f"{effect.allocations} allocations are stopping, {effect.asks} asks are dropped"
     ),
     "NodeSchedulableSet": _closed,
+    "QueueStoppedSet": lambda effect: f"queue is {effect.state}" + ("" if effect.changed else " already"),
     "NodeDrainBegun": _drained,
 }
 """Lines for effects of extensions, by the names of their classes: an extension may be missing."""
@@ -125,7 +125,6 @@ def _told_of_rm(
     | ConfigurationRefused
     | NotRegistered
     | OperatorRefused
-    | QueueStoppedSet
     | ApplicationHeld
     | ApplicationChanged
     | MarksEnded
@@ -142,8 +141,6 @@ def _told_of_rm(
             return f"refused: {effect.reason}"
         case ExtensionEffect():
             return _BY_EXTENSIONS[type(effect).__name__](effect)
-        case QueueStoppedSet():
-            return f"queue is {effect.state}" + ("" if effect.changed else " already")
         case ApplicationHeld():
             told = "done" if effect.changed else "nothing to do"
             return f"{told}, {effect.asks} asks wait, {effect.allocations} allocations go on"

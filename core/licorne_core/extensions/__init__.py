@@ -25,6 +25,7 @@ NAMES = (
     "quota_change",
     "stops",
     "drains",
+    "queue_stops",
 )
 
 

@@ -54,7 +54,6 @@ def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) ->
     follow(partition, rm.extra)
     for extension in partition.points.take_marks:
         extension.take_marks(rm.marks_in(partition.name, extension.name))
-    partition.tree.stopped.update(rm.marks_in(partition.name, "queue_stops"))
     partition.awaited.update(
         {AppId(name): mark for name, mark in rm.marks_in(partition.name, "holds").items()}
     )

@@ -1,21 +1,11 @@
 """Commands of operators to a running partition, all refused in one form."""
 
 from collections.abc import Iterator
-from typing import Final
 
-from licorne_core.handlers.outcome import Commands
-from licorne_core.handlers.predicates import roll_back_all
-from licorne_core.messages.commands import SetQueueStopped
-from licorne_core.messages.effects import Effect, OperatorRefusal, QueueStoppedSet
-from licorne_core.messages.events.cluster import operator_acted
-from licorne_core.messages.events.records import EventType
-from licorne_core.messages.operators import OperatorMark, told
+from licorne_core.messages.effects import OperatorRefusal
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang import PairEvent
-from licorne_core.model.queues.queue import Queue, QueueState
-from licorne_core.partitions.jobs import CommandJob
 from licorne_core.partitions.partition import Partition, latest_end
-from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.partitions.registry import Rm
 from licorne_core.values.errors import LicorneError, shown
 
 
@@ -40,76 +30,6 @@ def partition_meant(rm: Rm, name: str) -> Partition:
     return partition
 
 
-def _set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now: float) -> list[Effect]:
-    """Stop or start the queue, unless it is so already."""
-    job = registry.jobs.find(command)
-    if job is None:
-        partition = partition_meant(rm, command.partition)
-        queue, stopped = partition.tree.get(command.queue), partition.tree.stopped
-        if queue is None and not command.stopped and command.queue.lower() in stopped:
-            del stopped[command.queue.lower()]
-            return [QueueStoppedSet(rm_id=rm.rm_id, changed=True, state=QueueState.ACTIVE.value)]
-        if queue is None:
-            what = f"queue {shown(command.queue)} not found in partition {partition.name}"
-            raise Refused(OperatorRefusal.NOT_FOUND, what)
-        if queue.state is QueueState.DRAINING:
-            what = f"queue {queue.path} is draining, as the configuration has it no more"
-            raise Refused(OperatorRefusal.QUEUE_DRAINING, what)
-        if command.stopped == (queue.state is QueueState.STOPPED):
-            return [QueueStoppedSet(rm_id=rm.rm_id, changed=False, state=queue.state.value)]
-        if not command.stopped:
-            return [_start(rm, partition, queue, command.mark, now)]
-        job = _QueueStop(command, rm, partition, queue, now)
-    return registry.jobs.carry_on(job, now)
-
-
-def _start(rm: Rm, partition: Partition, queue: Queue, mark: OperatorMark, now: float) -> QueueStoppedSet:
-    """Everything in it is tried again: nothing was parked there meanwhile."""
-    partition.tree.stopped.pop(queue.path, None)
-    queue.state = QueueState.ACTIVE
-    partition.journal.note(operator_acted(now, EventType.QUEUE, queue.path, f"started{told(mark)}"))
-    partition.dirty.mark_queue(queue)
-    return QueueStoppedSet(rm_id=rm.rm_id, changed=True, state=queue.state.value)
-
-
-class _QueueStop(CommandJob):
-    """The stop of one queue."""
-
-    def __init__(
-        self, command: SetQueueStopped, rm: Rm, partition: Partition, queue: Queue, now: float
-    ) -> None:
-        """Start to stop a queue that may be stopped."""
-        self._rm_id = rm.rm_id
-        self._partition = partition
-        self._queue = queue
-        self._mark = command.mark
-        super().__init__(command, rm.slice_size, now)
-
-    def steps(self) -> Iterator[int]:
-        """Release all waiting items of the queue. There is no pass before the end."""
-        partition, queue = self._partition, self._queue
-        partition.wakeups.waiting.runnable = True
-        for leaf in list(partition.tree.walk(queue)):
-            yield 1
-            for app in list(leaf.applications.values()):
-                yield from self._let_go(app)
-        queue.state = QueueState.STOPPED
-        partition.tree.stopped[queue.path] = self._mark
-        text = f"stopped{told(self._mark)}"
-        partition.journal.note(operator_acted(self.now, EventType.QUEUE, queue.path, text))
-        partition.dirty.mark_queue(queue)
-        state = queue.state.value
-        self.effects.append(QueueStoppedSet(rm_id=self._rm_id, changed=True, state=state))
-
-    def _let_go(self, app: Application) -> Iterator[int]:
-        """Remove all waits of the application: for answers, nodes, and blockers."""
-        partition = self._partition
-        if app.leaf is None:
-            return
-        yield from roll_back_all(self, partition, app, PairEvent.TOLD)
-        yield from give_up_waits(partition, app, self.now)
-
-
 def give_up_waits(partition: Partition, app: Application, now: float) -> Iterator[int]:
     """Let the application wait for no node and no blocker, in steps of a job.
 
@@ -132,8 +52,3 @@ def not_there(partition: Partition, app_id: str) -> Refused:
         return Refused(OperatorRefusal.APPLICATION_OVER, what)
     what = f"application {shown(app_id)} not found in partition {partition.name}"
     return Refused(OperatorRefusal.NOT_FOUND, what)
-
-
-COMMANDS: Final[Commands] = {
-    SetQueueStopped: _set_queue_stopped,
-}

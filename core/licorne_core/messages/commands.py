@@ -14,13 +14,7 @@ from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.fairness import FairMemory
 from licorne_core.messages.notices import AnswerNotices
-from licorne_core.messages.operators import (
-    UNKNOWN_MARK,
-    ChangeApplication,
-    HoldApplication,
-    Marks,
-    OperatorMark,
-)
+from licorne_core.messages.operators import ChangeApplication, HoldApplication, Marks
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId, UserGroup
 from licorne_core.values.resources import Resources
@@ -108,17 +102,6 @@ class ExtensionCommand:
     """A command of an extension, as each of its commands extends this. It may leave a rest."""
 
     rm_id: RmId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetQueueStopped:
-    """An operator stops a queue, or starts it again (spec § 4.2)."""
-
-    rm_id: RmId
-    partition: str
-    queue: str
-    stopped: bool
-    mark: OperatorMark = UNKNOWN_MARK
 
 
 class NodeAction(Enum):
@@ -326,7 +309,6 @@ OfRm = (
     | BeginReplay
     | EndReplay
     | SetHold
-    | SetQueueStopped
     | HoldApplication
     | ChangeApplication
     | ExtensionCommand
@@ -335,7 +317,6 @@ OfRm = (
 LargeCommand = (
     RegisterRm
     | UpdateConfiguration
-    | SetQueueStopped
     | HoldApplication
     | ChangeApplication
     | ExtensionCommand

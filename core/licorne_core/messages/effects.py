@@ -94,15 +94,6 @@ class ExtensionEffect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueStoppedSet:
-    """A queue is stopped, or started; its `state` is this now."""
-
-    rm_id: RmId
-    changed: bool
-    state: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRejection:
     """A refused node, and the reason; the code is the reason's counter."""
 
@@ -343,7 +334,6 @@ Effect = (
     | ConfigurationUpdated
     | ConfigurationRefused
     | OperatorRefused
-    | QueueStoppedSet
     | ApplicationHeld
     | ApplicationChanged
     | MarksEnded

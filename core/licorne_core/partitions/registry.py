@@ -264,7 +264,6 @@ class Rm:
         kept: list[tuple[str, Mapping[str, Any]]] = [
             (extension.name, extension.marks()) for extension in partition.points.marks
         ]
-        kept.append(("queue_stops", partition.tree.stopped))
         kept.append(("holds", {str(app_id): had for app_id, had in partition.awaited.items()}))
         for kind, those in kept:
             before = self.marks.get(kind, {}).items()

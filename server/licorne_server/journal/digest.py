@@ -12,6 +12,7 @@ from hashlib import blake2b
 import msgspec
 
 from licorne_core.extensions.drains.messages import NodeDrainBegun, NodeSchedulableSet
+from licorne_core.extensions.queue_stops.messages import QueueStoppedSet
 from licorne_core.extensions.stops.messages import ApplicationStopped
 from licorne_core.messages.effects import (
     AllocationsMade,
@@ -30,7 +31,6 @@ from licorne_core.messages.effects import (
     OperatorRefused,
     PredicatesAsked,
     PreemptionsAsked,
-    QueueStoppedSet,
     Registered,
     RegistrationFailed,
     ReplayEnded,

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from licorne_core.config import SubmittedConfig, submitted
 from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.extensions.drains.messages import Cordon, DrainNode, DrainTerms, SetNodeSchedulable
+from licorne_core.extensions.queue_stops.messages import SetQueueStopped
 from licorne_core.extensions.stops.messages import StopApplication
 from licorne_core.messages.commands import (
     AnswerPredicates,
@@ -31,7 +32,6 @@ from licorne_core.messages.commands import (
     RemoveApplication,
     RemoveRm,
     SetHold,
-    SetQueueStopped,
     TerminationType,
     Tick,
     UpdateAllocations,

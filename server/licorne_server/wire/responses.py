@@ -39,7 +39,6 @@ from licorne_core.messages.effects import (
     OperatorRefused,
     PredicatesAsked,
     PreemptionsAsked,
-    QueueStoppedSet,
     Registered,
     RegistrationFailed,
     Release,
@@ -129,7 +128,6 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             | NotRegistered()
             | OperatorRefused()
             | ExtensionEffect()
-            | QueueStoppedSet()
             | ApplicationHeld()
             | ApplicationChanged()
             | MarksEnded()

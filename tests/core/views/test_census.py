@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from extensions.queue_stops.building import start, stop
 from licorne_core.messages.commands import Hold, PredicatePolicy, SetHold
 from licorne_core.messages.reports import Census
 from licorne_core.values.ids import PartitionName, QueuePath, RmId
@@ -21,7 +22,6 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import Driver
-from support.core.operators import start, stop
 
 DEFAULT = PartitionName("[rm1]default")
 

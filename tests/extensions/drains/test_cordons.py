@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from extensions.drains.building import cordon
+from extensions.queue_stops.building import start, stop
 from licorne_core.extensions.drains.messages import Cordon, NodeSchedulableSet
 from licorne_core.messages.commands import NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect, OperatorRefusal, OperatorRefused
@@ -10,7 +11,6 @@ from licorne_core.messages.operators import Marks, OperatorMark
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
 from support.core.builders import answering, app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import Driver, asked, heard, placed
-from support.core.operators import start, stop
 from support.core.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")

@@ -10,6 +10,7 @@ import pytest
 from licorne_core.config import built_in, submitted
 from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.extensions.drains.messages import Cordon, DrainNode, DrainTerms, SetNodeSchedulable
+from licorne_core.extensions.queue_stops.messages import SetQueueStopped
 from licorne_core.extensions.stops.messages import StopApplication
 from licorne_core.messages import commands as c
 from licorne_core.messages.effects import Effect
@@ -105,7 +106,7 @@ SAMPLES: tuple[Any, ...] = (
     DrainNode(rm_id=RM, partition="default", node_id=NODE, seconds=60.5, mark=MARK),
     DrainNode(rm_id=RM, partition="default", node_id=NODE, seconds=None),
     StopApplication(rm_id=RM, partition="default", app_id=APP, reason="over"),
-    c.SetQueueStopped(rm_id=RM, partition="default", queue="root.a", stopped=True, mark=MARK),
+    SetQueueStopped(rm_id=RM, partition="default", queue="root.a", stopped=True, mark=MARK),
     c.UpdateNodes(
         rm_id=RM,
         nodes=(

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from licorne_core.extensions.drains.messages import DrainTerms, NodeDrainBegun, NodeSchedulableSet
+from licorne_core.extensions.queue_stops.messages import QueueStoppedSet
 from licorne_core.extensions.stops.messages import ApplicationStopped
 from licorne_core.messages import effects
 from licorne_core.messages.effects import Effect
@@ -24,7 +25,7 @@ UNSENT = (
     NodeSchedulableSet(rm_id=RM, changed=True, allocations=0),
     NodeDrainBegun(rm_id=RM, terms=DrainTerms(start=0, deadline=0, allocations=0), exempt=0),
     ApplicationStopped(rm_id=RM, allocations=0, asks=0),
-    effects.QueueStoppedSet(rm_id=RM, changed=True, state="Stopped"),
+    QueueStoppedSet(rm_id=RM, changed=True, state="Stopped"),
     ApplicationHeld(rm_id=RM, changed=True, asks=0, allocations=0),
     ApplicationChanged(rm_id=RM, changed=True, queue=QueuePath("root.a"), marks=UNMARKED),
     MarksEnded(rm_id=RM, applications=()),

@@ -1,6 +1,5 @@
 """Builders for what operators do."""
 
-from licorne_core.messages.commands import SetQueueStopped
 from licorne_core.messages.operators import ChangeApplication, HoldApplication, OperatorMark
 from licorne_core.values.ids import AppId, RmId
 from support.core.builders import RM
@@ -40,13 +39,3 @@ def change(
         queue=queue,
         mark=mark,
     )
-
-
-def stop(queue: str, *, partition: str = "", rm: str = RM) -> SetQueueStopped:
-    """An operator stops a queue."""
-    return SetQueueStopped(rm_id=RmId(rm), partition=partition, queue=queue, stopped=True)
-
-
-def start(queue: str, *, partition: str = "", rm: str = RM) -> SetQueueStopped:
-    """An operator starts a queue again."""
-    return SetQueueStopped(rm_id=RmId(rm), partition=partition, queue=queue, stopped=False)

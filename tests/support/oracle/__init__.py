@@ -27,7 +27,6 @@ from licorne_core.messages.commands import (
     RemoveApplication,
     RemoveRm,
     SetHold,
-    SetQueueStopped,
     SharedCommand,
     Tick,
     UpdateAllocations,
@@ -171,7 +170,6 @@ class Oracle:
         | SetHold
         | HoldApplication
         | ChangeApplication
-        | SetQueueStopped
         | ExtensionCommand,
         now: float,
     ) -> None:
@@ -196,7 +194,7 @@ class Oracle:
                     partition.note_sent(command.check, now)
             case BeginReplay() | EndReplay() | SetHold():
                 self._hold(command)
-            case SetQueueStopped() | ExtensionCommand():
+            case ExtensionCommand():
                 raise NotImplementedError("the plain scheduler knows no such operators")
             case _:
                 assert_never(command)

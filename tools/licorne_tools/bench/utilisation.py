@@ -14,11 +14,11 @@ from functools import partial
 from math import ceil, inf
 from statistics import fmean, linear_regression, median
 
+from licorne_core.extensions.queue_stops.messages import SetQueueStopped
 from licorne_core.messages.commands import (
     Command,
     RegisterRm,
     ReleaseRequest,
-    SetQueueStopped,
     TerminationType,
     Tick,
     UpdateAllocations,

@@ -128,7 +128,7 @@ class QueueTree:
         self._queues: dict[str, Queue] = {}
         self._limited: dict[QueuePath, Queue] = {}
         self.stopped: dict[str, OperatorMark] = {}
-        """Queues that operators stopped, by path, those that are gone among them."""
+        """Who stopped which queues, by path; those that are gone are among them."""
         self.root = self._add(ROOT, None, is_leaf=False, managed=True)
         self.root.max_applications = root.max_applications
 

@@ -18,15 +18,10 @@ from licorne_core.extensions.drains.messages import (
     NodeSchedulableSet,
     SetNodeSchedulable,
 )
+from licorne_core.extensions.queue_stops.messages import QueueStoppedSet, SetQueueStopped
 from licorne_core.extensions.stops.messages import ApplicationStopped, StopApplication
-from licorne_core.messages.commands import Command, SetQueueStopped
-from licorne_core.messages.effects import (
-    Effect,
-    NotRegistered,
-    OperatorRefusal,
-    OperatorRefused,
-    QueueStoppedSet,
-)
+from licorne_core.messages.commands import Command
+from licorne_core.messages.effects import Effect, NotRegistered, OperatorRefusal, OperatorRefused
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId, normalize_partition
 from licorne_server.configurations.history import Configurations

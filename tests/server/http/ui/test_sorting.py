@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from extensions.queue_stops.building import stop
 from licorne_server.http.ui import sorting
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, remove_apps
-from support.core.operators import stop
 from support.server.http_site import MINE, Site
 
 

@@ -2,9 +2,11 @@
 
 import pytest
 
+from extensions.queue_stops.building import start, stop
 from extensions.stops.building import kill
+from licorne_core.extensions.queue_stops.messages import QueueStoppedSet
 from licorne_core.messages.commands import NodeAction, PredicatePolicy, TerminationType
-from licorne_core.messages.effects import Effect, OperatorRefusal, OperatorRefused, QueueStoppedSet
+from licorne_core.messages.effects import Effect, OperatorRefusal, OperatorRefused
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.slices import Tuning
 from support.core.builders import (
@@ -22,7 +24,6 @@ from support.core.builders import (
     reload,
 )
 from support.core.driver import Driver, asked, keys, placed, preempted, refused_apps, released
-from support.core.operators import start, stop
 from support.core.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")
