@@ -9,7 +9,7 @@ from licorne_core.handlers.victims import record_of, stop_victims
 from licorne_core.messages.commands import FailMode
 from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.groups import AskGroup, preemption_request_of
+from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
@@ -17,7 +17,7 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.checks import application_blocker
 from licorne_core.scheduling.measures import stops_preemption
 from licorne_core.scheduling.predicates import PredicateCheck
-from licorne_core.scheduling.preempting import Proposal, ToClear, ToPreempt
+from licorne_core.scheduling.preempting import Proposal, ToClear, ToPreempt, preemption_request_of
 from licorne_core.scheduling.preemption import Plan, Victim
 from licorne_core.scheduling.preemption.hosts import is_free_for
 from licorne_core.scheduling.preemption.ledger import numbers_of
@@ -94,16 +94,16 @@ def victims_judged(
 def nodes_judged(
     partition: Partition,
     check: PredicateCheck,
+    proposal: Proposal,
     refused: Collection[NodeId],
     now: float,
     outcome: Outcome,
 ) -> None:
-    """Take the nodes of a proposal that the RM refuses with any victims.
+    """Take the nodes of the check's proposal that the RM refuses with any victims.
 
     If it has changed a node meanwhile, its consent is void: then it is asked again.
     """
     _note_answer(partition)
-    proposal: Proposal = check.proposal
     name = (check.ask_class, False)
     agreed = [
         plan

@@ -66,7 +66,7 @@ def _answer_predicates(_: Registry, rm: Rm, command: AnswerPredicates, now: floa
         check = take_answer(partition, answer, now, outcome)
         if check is not None and check.proposal is not None:
             refused = {refusal.node_id for refusal in answer.refused}
-            nodes_judged(partition, check, refused, now, outcome)
+            nodes_judged(partition, check, check.proposal, refused, now, outcome)
     asked = [effect for each in concerned for effect in each.calls.take_unsaid()]
     return outcome.effects(rm.rm_id) + asked
 
@@ -78,7 +78,7 @@ def _answer_preemptions(_: Registry, rm: Rm, command: AnswerPreemptions, now: fl
         name = rm.context.partition_of(answer.check)
         partition = None if name is None else rm.find(name)
         call = None if partition is None else partition.calls.find(answer.check)
-        if partition is not None and isinstance(call, PreemptionCall):
+        if partition is not None and isinstance(call, PreemptionCall) and call.proposal is not None:
             partition.calls.close(answer.check)
             victims_judged(partition, call.proposal, answer.needed, now, outcome)
     return outcome.effects(rm.rm_id)

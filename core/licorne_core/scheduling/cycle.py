@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from licorne_core.messages.commands import Options
 from licorne_core.model.apps.application import Application, Asking
-from licorne_core.model.apps.groups import AgedAsks, AskGroup, PreemptionRequest, ReservationRequest
+from licorne_core.model.apps.groups import AgedAsks, AskGroup, ReservationRequest
 from licorne_core.model.apps.requests import Place, Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
@@ -31,7 +31,7 @@ from licorne_core.scheduling.measures import (
 )
 from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY
 from licorne_core.scheduling.node_search.heaps import StillLooking
-from licorne_core.scheduling.preempting import ALLOCATIONS_OF_A_TRY, ToClear, ToPreempt
+from licorne_core.scheduling.preempting import ALLOCATIONS_OF_A_TRY, PreemptionRequest, ToClear, ToPreempt
 from licorne_core.scheduling.replacing import (
     PLACEHOLDERS_OF_A_TRY,
     Cancellation,

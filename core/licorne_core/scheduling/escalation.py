@@ -7,15 +7,9 @@ An ask that its RM could not run has a timer of its own.
 from math import inf
 
 from licorne_core.model.apps.application import BACK_OFF, Application
-from licorne_core.model.apps.groups import (
-    ANY_VERSION,
-    SEARCH_INTERVAL,
-    AgedAsks,
-    AskGroup,
-    PreemptionRequest,
-    ReservationRequest,
-)
+from licorne_core.model.apps.groups import AgedAsks, AskGroup, ReservationRequest
 from licorne_core.model.apps.requests import Request
+from licorne_core.scheduling.preempting import ANY_VERSION, SEARCH_INTERVAL, PreemptionRequest
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.shortages import Kept
 from licorne_core.scheduling.waiting.waiting import Waiting

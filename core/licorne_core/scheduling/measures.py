@@ -10,14 +10,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from licorne_core.model.apps.application import Application, Asking
-from licorne_core.model.apps.groups import (
-    ANY_VERSION,
-    SEARCH_INTERVAL,
-    AgedAsks,
-    AskGroup,
-    PreemptionRequest,
-    ReservationRequest,
-)
+from licorne_core.model.apps.groups import AgedAsks, AskGroup, ReservationRequest
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
@@ -25,7 +18,15 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, SharedQuota
 from licorne_core.scheduling.checks import application_blocker, ask_blocker
 from licorne_core.scheduling.node_search.candidates import refusals
-from licorne_core.scheduling.preempting import DOES_NOT_HELP, REASONS, ToClear, ToPreempt
+from licorne_core.scheduling.preempting import (
+    ANY_VERSION,
+    DOES_NOT_HELP,
+    REASONS,
+    SEARCH_INTERVAL,
+    PreemptionRequest,
+    ToClear,
+    ToPreempt,
+)
 from licorne_core.scheduling.preemption import Law, Refusal, required_node_victims, stays_too_full
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker, FullRoot

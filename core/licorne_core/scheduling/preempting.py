@@ -9,7 +9,8 @@ written to the RM, and questions that were written together share a deadline.
 """
 
 from collections.abc import Sized
-from typing import Any, NamedTuple
+from math import inf
+from typing import NamedTuple
 
 from licorne_core.messages.effects import (
     AskedCheck,
@@ -21,16 +22,93 @@ from licorne_core.messages.effects import (
     PreemptionsAsked,
 )
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.groups import SEARCH_INTERVAL, PreemptionRequest
-from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.groups import AgedAsks, AskGroup, waits
+from licorne_core.model.apps.requests import Place, Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.rm_context import RmContext
 from licorne_core.scheduling.preemption import Law, Plan, PreemptionSearch, Refusal
 from licorne_core.scheduling.preemption.victims import Victim
 from licorne_core.scheduling.waiting.blockers import Blocker, Blockers, OfThing
+from licorne_core.scheduling.waiting.shortages import Kept
 from licorne_core.values.ids import PartitionName, rm_of
 from licorne_core.values.timers import Due, Timer, Timers
+
+SEARCH_INTERVAL = 15.0
+"""Seconds from a failed search for victims to the next one (spec § 9.2)."""
+
+ANY_VERSION = -1
+"""Version that allows a search at any time."""
+
+
+class PreemptionRequest(AgedAsks):
+    """The asks of a group that may preempt others (spec § 9.2).
+
+    After a failed search it pauses for a while. If nodes are reserved for others, it waits for
+    these.
+    """
+
+    __slots__ = ("is_asking", "refusal", "refused", "searched_at", "searched_for", "waits_for", "waits_until")
+
+    step = 2
+
+    def __init__(self, group: AskGroup, now: float) -> None:
+        """Start with all asks of the group."""
+        self.searched_at = ANY_VERSION
+        """Version of the last failed search: the same search would fail again."""
+        self.searched_for: Request | None = None
+        """The ask that this search was for."""
+        self.refusal: Refusal | None = None
+        """Refusal of the last search; None if it succeeded."""
+        self.refused: dict[Node, None] = {}
+        """Nodes refused by the RM since the last search that stopped victims or failed."""
+        self.is_asking = False
+        """True if the RM is being asked which victims have to go."""
+        self.waits_for: Kept | None = None
+        """The kept nodes that it waits for, if it does."""
+        self.waits_until = -inf
+        """Time at which it has waited long enough for them, in unix seconds."""
+        super().__init__(group, now)
+
+    def age(self) -> float:
+        """`preemption.delay` of the leaf."""
+        delay: float = self.app.leaf.settings.preemption_delay
+        return delay
+
+    def qualifies(self, place: Place) -> bool:
+        """True if the ask may preempt others, and has not done so."""
+        request = place.request
+        return waits(place) and request.ask.allow_preempt_other and not request.triggered
+
+    def rests(self, now: float) -> bool:
+        """True while the RM is asked about victims, too."""
+        return self.is_asking or super().rests(now)
+
+    def held_until(self, now: float) -> float | None:
+        """The end of the time that follows stops in vain."""
+        in_vain = self.group.refused_stops
+        until: float | None = None if in_vain is None or now >= in_vain.until else in_vain.until
+        return until
+
+    def end_wait(self, now: float) -> bool:
+        """It has waited long enough for kept nodes."""
+        if self.waits_for is None or now < self.waits_until:
+            return False
+        self.waits_for = None
+        return True
+
+    def next_time(self, now: float) -> float | None:
+        """Time at which the next ask is old enough, or the wait for kept nodes ends."""
+        maturing = super().next_time(now)
+        if self.waits_for is None:
+            return maturing
+        return self.waits_until if maturing is None else min(maturing, self.waits_until)
+
+
+def preemption_request_of(group: AskGroup) -> PreemptionRequest | None:
+    """The group's request for victims, if it has one."""
+    wants = group.remedy_requests.get(PreemptionRequest)
+    return wants if isinstance(wants, PreemptionRequest) else None
 
 
 class Call:
@@ -48,8 +126,8 @@ class Call:
         """Number of the question, ascending within a registration."""
         self.sent_with = 0
         """Number of the last question written together with this one; 0 before it is written."""
-        self.proposal: Any = None
-        """The `Proposal` that waits for the answer, if any."""
+        self.proposal: Proposal | None = None
+        """The proposal that waits for the answer, if any."""
 
 
 class OpenCalls:

@@ -10,11 +10,12 @@ from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.messages.reasons import NodesCheck, PreemptionCheck
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.groups import ReservationRequest, preemption_request_of
+from licorne_core.model.apps.groups import ReservationRequest
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import CLOSED, RESERVED, Node
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.order import ReservedAsks
+from licorne_core.scheduling.preempting import preemption_request_of
 from licorne_core.scheduling.preemption import Law, Refusal
 from licorne_core.values.asks import AskClass, HolderReason, QueueReservations, Reservation, ReservationBound
 from licorne_core.values.ids import NodeId, QueuePath

@@ -5,11 +5,12 @@ from typing import Any
 
 from licorne_core.extensions.budgets.shared import budgets_of
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.groups import AskGroup, preemption_request_of
+from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import VICTIMS, RequestState
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import QueueState
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.preempting import preemption_request_of
 from support.oracle import PartitionOracle
 from support.oracle.backfill import holders
 from support.oracle.books import AppRecord, Kind

@@ -26,9 +26,6 @@ MAX_REASONS = 16
 RESERVATION_AGE = 2.0
 """Seconds that an ask has to have waited before a node is reserved for it (spec § 8.5)."""
 
-SEARCH_INTERVAL = 15.0
-"""Seconds from a failed search for victims to the next one (spec § 9.2)."""
-
 GroupKey = tuple[AskClass, str, bool]
 """Common properties of a group's asks: class, task group, placeholder or not."""
 
@@ -238,10 +235,6 @@ def waits(place: Place) -> bool:
     return request.state is PENDING and request.arrival == place.arrival
 
 
-ANY_VERSION = -1
-"""Version that allows a search at any time."""
-
-
 class AgedAsks:
     """The asks of a group that wait for a remedy and are old enough for it, as one item.
 
@@ -364,73 +357,3 @@ class ReservationRequest(OfNoNode):
     def age(self) -> float:
         """`RESERVATION_AGE`, but 0 for asks that require their node."""
         return RESERVATION_AGE if self.group.ask_class.required_node is None else 0.0
-
-
-class PreemptionRequest(AgedAsks):
-    """The asks of a group that may preempt others (spec § 9.2).
-
-    After a failed search it pauses for a while. If nodes are reserved for others, it waits for
-    these.
-    """
-
-    __slots__ = ("is_asking", "refusal", "refused", "searched_at", "searched_for", "waits_for", "waits_until")
-
-    step = 2
-
-    def __init__(self, group: AskGroup, now: float) -> None:
-        """Start with all asks of the group."""
-        self.searched_at = ANY_VERSION
-        """Version of the last failed search: the same search would fail again."""
-        self.searched_for: Request | None = None
-        """The ask that this search was for."""
-        self.refusal: Any = None
-        """Refusal of the last search (`scheduling/preemption/search.py`); None if it succeeded."""
-        self.refused: dict[Any, None] = {}
-        """Nodes refused by the RM since the last search that stopped victims or failed."""
-        self.is_asking = False
-        """True if the RM is being asked which victims have to go."""
-        self.waits_for: Any = None
-        """The kept nodes that it waits for (`scheduling/waiting/shortages.py`), if it does."""
-        self.waits_until = -inf
-        """Time at which it has waited long enough for them, in unix seconds."""
-        super().__init__(group, now)
-
-    def age(self) -> float:
-        """`preemption.delay` of the leaf."""
-        delay: float = self.app.leaf.settings.preemption_delay
-        return delay
-
-    def qualifies(self, place: Place) -> bool:
-        """True if the ask may preempt others, and has not done so."""
-        request = place.request
-        return waits(place) and request.ask.allow_preempt_other and not request.triggered
-
-    def rests(self, now: float) -> bool:
-        """True while the RM is asked about victims, too."""
-        return self.is_asking or super().rests(now)
-
-    def held_until(self, now: float) -> float | None:
-        """The end of the time that follows stops in vain."""
-        in_vain = self.group.refused_stops
-        until: float | None = None if in_vain is None or now >= in_vain.until else in_vain.until
-        return until
-
-    def end_wait(self, now: float) -> bool:
-        """It has waited long enough for kept nodes."""
-        if self.waits_for is None or now < self.waits_until:
-            return False
-        self.waits_for = None
-        return True
-
-    def next_time(self, now: float) -> float | None:
-        """Time at which the next ask is old enough, or the wait for kept nodes ends."""
-        maturing = super().next_time(now)
-        if self.waits_for is None:
-            return maturing
-        return self.waits_until if maturing is None else min(maturing, self.waits_until)
-
-
-def preemption_request_of(group: AskGroup) -> PreemptionRequest | None:
-    """The group's request for victims, if it has one."""
-    wants = group.remedy_requests.get(PreemptionRequest)
-    return wants if isinstance(wants, PreemptionRequest) else None
