@@ -13,11 +13,13 @@ from typing import Any, Final, NamedTuple
 
 from licorne_core.config.schema import PartitionConfig, QueueSettings
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.requests import Place, Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import SharedQuota
 from licorne_core.scheduling.rules import CheckContext
+from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Resources
@@ -58,8 +60,12 @@ class Extension:
     def configure(self, config: PartitionConfig) -> None:
         """The partition, which may be new, begins to follow this configuration; its queues do so next."""
 
-    def settled(self, queue: Queue, before: Former, now: float) -> None:
-        """A queue has followed the configuration; `before` is it before that, empty if it is new."""
+    def settled(self, queue: Queue, before: Former | None, now: float) -> None:
+        """A queue has followed the configuration, and its parent before it; `before` is it before that.
+
+        It is empty for a new queue, and None for one that no configuration has changed: placement has made
+        it, or it holds applications from now on, as its last child is gone.
+        """
 
     def reloaded(self, now: float) -> None:
         """All queues of a partition that was there before have followed another configuration."""
@@ -109,6 +115,19 @@ class Extension:
         """Those of `quotas` in which applications of this partition count, and no others."""
         return ()
 
+    # Turn
+
+    def visited(self, leaf: Queue, app: Application) -> Sequence[AskGroup]:
+        """Groups to be tried although they are parked, as the pass comes to an application that may pause."""
+        return ()
+
+    def pauses(self, leaf: Queue, app: Application, found: Place | None, now: float) -> Blocker | None:
+        """The blocker of an application that pauses from now on, in a leaf of interest; None if it goes on.
+
+        It is about to be served with `found`, or without any ask that could be.
+        """
+        return None
+
     # Time
 
     def pass_time(self, now: float, most: int) -> int:
@@ -141,13 +160,16 @@ class Extension:
         """
 
 
+MOST_SETTLED: Final = 500
+"""Things that an extension lets follow the time at once where others are about to read them."""
+
 POINTS: Final = {
     "configuration": ("configure", "settled", "reloaded", "follow"),
-    "life": ("entered", "left", "gone", "grown"),
-    "closed nodes": ("has", "went"),
-    "marks": ("take_marks", "marks"),
+    "life": ("entered", "left", "gone", "grown", "has", "went"),
+    "what outlives": ("take_marks", "marks"),
     "quotas": ("quotas", "counted"),
     "time": ("pass_time", "work", "awaited", "idle"),
+    "turn": ("visited", "pauses"),
     "audit": ("recount",),
 }
 """The methods of `Extension` by their points, beside the tables of an extension's other modules."""
@@ -168,9 +190,18 @@ class Points:
         """Make the extensions of a partition whose parts are there, in the order of the table."""
         self._ask(tuple(kind(name, bit, context) for name, bit, kind in self._kinds))
         context.extensions.update({each.name: each for each in self.all})
+        context.visited, context.pausing = self.visited, self.pauses
+
+    def close(self, context: CheckContext) -> None:
+        """The partition is gone: nothing leads from its parts to the extensions, which lead to them."""
+        context.extensions.clear()
+        context.visited = context.pausing = ()
+        self._ask(())
 
     def _ask(self, extensions: tuple[Extension, ...]) -> None:
         self.all = extensions
+        self.pausing = sum(each.bit for each in self._at("pauses"))
+        """Bits of those that may pause an application."""
         self.configure = self._at("configure")
         self.settled = self._at("settled")
         self.reloaded = self._at("reloaded")
@@ -185,6 +216,8 @@ class Points:
         self.marks = self._at("marks")
         self.quotas = self._at("quotas")
         self.counted = self._at("counted")
+        self.visited = self._at("visited")
+        self.pauses = self._at("pauses")
         self.pass_time = self._at("pass_time")
         self.awaited = self._at("awaited")
         self.idle = self._at("idle")

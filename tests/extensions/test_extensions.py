@@ -23,6 +23,7 @@ WORDS = {
     "stops": r"extensions\.stops|StopApplication|ApplicationStop|STOPPED_BY_OPERATOR",
     "drains": r"extensions\.drains|[cC]ordon\b|Drain(s|Terms|Report|Node)\b|NodeDrain|NodeSchedulable",
     "queue_stops": r"queue_stops|SetQueueStopped|QueueStop(s|ped)",
+    "back_off": r"\"back_off\"|\.back_off\b|\bbackoff_(until|threshold|delay)|BackOffs?\b|APPLICATION_BACKS",
 }
 """What names an extension, as a pattern."""
 ASKED_FOR = {"budgets", "drains", "queue_stops", "stops"}

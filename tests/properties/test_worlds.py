@@ -7,7 +7,7 @@ import pytest
 from licorne_core.config.schema import AppSortPolicy, NodeSortType
 from licorne_core.messages.commands import UpdateAllocations
 from licorne_core.model.apps.gang import Gang
-from licorne_core.scheduling import cycle, order
+from licorne_core.scheduling import order
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.predicates import PredicateResults
 from licorne_core.scheduling.reservations.reserving import Reservations
@@ -41,7 +41,9 @@ def test_worlds_have_every_order() -> None:
         lambda patch: patch.setattr(order, "fair_usage", lambda app, leaf: []),
         lambda patch: patch.setattr("licorne_core.scheduling.checks.first_exceeded", lambda *_: None),
         lambda patch: patch.setattr("licorne_core.model.limits.group_of", lambda *_: ""),
-        lambda patch: patch.setattr(cycle, "backs_off", lambda *_, **__: False),
+        lambda patch: patch.setattr(
+            "licorne_core.extensions.back_off.extension.backs_off", lambda *_, **__: False
+        ),
         lambda patch: patch.setattr("licorne_core.model.apps.groups.RESERVATION_AGE", 5.0),
         lambda patch: patch.setattr(Reservations, "give_way", lambda *_: None),
         lambda patch: patch.setattr(PredicateResults, "keep", lambda *_: []),

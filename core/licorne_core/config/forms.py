@@ -45,6 +45,8 @@ class Property(NamedTuple):
     form: Form
     after: str = ""
     """Of an extension: the property behind which it is described; empty for the end."""
+    standard: Any = None
+    """Of an extension: the value with which the queue is as without it."""
     unset: str = ""
     """Of an extension: what plans say of a queue without it; empty for nothing."""
 

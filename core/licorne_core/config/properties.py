@@ -31,8 +31,6 @@ from licorne_core.values.windows import HoursLimit
 
 APP_SORT_POLICY = "application.sort.policy"
 APP_SORT_PRIORITY = "application.sort.priority"
-BACKOFF_THRESHOLD = "application.unschedasks.backoff"
-BACKOFF_DELAY = "application.unschedasks.backoff.delay"
 PRIORITY_POLICY = "priority.policy"
 PRIORITY_OFFSET = "priority.offset"
 PREEMPTION_POLICY = "preemption.policy"
@@ -48,7 +46,6 @@ WEIGHT = "fairshare.weight"
 BUDGET, HOURS = "budget.", "-hours"
 BUDGET_HOURS = f"{BUDGET}<resource>{HOURS}"
 
-_UINT64_MAX = 2**64 - 1
 _STANDARD = QueueSettings()
 
 
@@ -98,14 +95,6 @@ _PROPERTIES = (
         "4.11",
         _NOT_INHERITED,
     ),
-    _property(
-        BACKOFF_THRESHOLD,
-        "backoff_threshold",
-        whole(0, _UINT64_MAX),
-        "an application backs off after so many asks in a row without a fitting node; 0 is off",
-        "8.3",
-    ),
-    _property(BACKOFF_DELAY, "backoff_delay", DELAY, "how long it backs off", "8.3"),
     _property(
         PREEMPTION_POLICY,
         "preemption",
@@ -239,7 +228,7 @@ _PROPERTIES = (
     ),
 )
 OF_EXTENSIONS = tuple(_of_extensions())
-_EXTENDED = tuple(dict.fromkeys(each.setting for each in OF_EXTENSIONS))
+_EXTENDED = {each.setting: each.standard for each in OF_EXTENSIONS}
 _PLACES = {each.key.name: [each] for each in _PROPERTIES}
 for _each in OF_EXTENSIONS:
     _PLACES.setdefault(_each.after or _each.key.name, []).append(_each)
@@ -281,7 +270,11 @@ def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None
     """
     doubts: list[str] = []
     found = _read(properties, doubts)
-    given = tuple((name, value) for name in _EXTENDED if (value := found.pop(name, None)) is not None)
+    given = tuple(
+        (name, value)
+        for name, standard in _EXTENDED.items()
+        if (value := found.pop(name, standard)) != standard
+    )
     if given:
         found["extended"] = given
     hours = _hours(properties, doubts)

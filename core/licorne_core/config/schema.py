@@ -67,8 +67,6 @@ class QueueSettings:
     preemption_notice: float = 0.0
     preemption_loss_limit: Items = ()
     preemption_victim_order: VictimOrder = VictimOrder.AGE
-    backoff_threshold: int = 0
-    backoff_delay: float = 30.0
     reserved_nodes: int | None = None
     app_reserved_nodes: int | None = None
     reservation_exclusive: bool = False
@@ -85,12 +83,12 @@ class QueueSettings:
     extended: tuple[tuple[str, Any], ...] = ()
     """Settings of extensions by their names, as far as they are given and not off."""
 
-    def of(self, name: str) -> Any:
-        """The setting of an extension; None if it is not given, or off."""
+    def of(self, name: str, default: Any = None) -> Any:
+        """The setting of an extension; the default if it is not given, or off."""
         for given, value in self.extended:
             if given == name:
                 return value
-        return None
+        return default
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ NAMES = (
     "stops",
     "drains",
     "queue_stops",
+    "back_off",
 )
-
 
 BITS = {name: 1 << number for number, name in enumerate(NAMES, 4)}
 """The bit of each extension in the `interests` of a thing; the first ones are the kernel's own (`rules`)."""

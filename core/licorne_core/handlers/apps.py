@@ -215,7 +215,7 @@ def _place(
             raise
     for queue in tree.newest(created):
         partition.journal.note(queue_changed(now, queue.path, EventChange.ADD, managed=False))
-        partition.shares.attach(queue, now)
+        partition.attach(queue, None, now)
     return leaf, brought
 
 

@@ -109,11 +109,9 @@ def _settle_queues(
         before = snapshot(queue) if watched and not (is_new or visit.is_new) else None
         former = Former(queue.max, queue.settings, queue.managed)
         partition.tree.settle(visit)
-        for extension in points.settled:
-            extension.settled(queue, former, job.now)
         if watched:
             _note(job, partition, (queue, before, snapshot(queue)), limited)
-        partition.shares.attach(queue, job.now)
+        partition.attach(queue, former, job.now)
         if queue.is_empty and not is_new:
             clean_later(partition, queue, job.now)
         yield 1

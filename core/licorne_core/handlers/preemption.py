@@ -14,7 +14,8 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.checks import application_blocker
+from licorne_core.points import MOST_SETTLED
+from licorne_core.scheduling.checks import STOPPABLE, application_blocker
 from licorne_core.scheduling.measures import stops_preemption
 from licorne_core.scheduling.predicates import PredicateCheck
 from licorne_core.scheduling.preempting import Proposal, ToClear, ToPreempt, preemption_request_of
@@ -199,9 +200,10 @@ def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: fl
     if partition.holds or app.held or app.state not in SCHEDULABLE:
         return False
     context = partition.check_context
-    if 0 < app.backoff_until <= now:
-        # It is over, though its deadline comes behind the one that is dealt with now.
-        context.escalation.on_time(app, now)
+    if app.interests & STOPPABLE:
+        # What stops it may be over, though the deadline comes behind the one that is dealt with now.
+        for extension in partition.points.pass_time:
+            extension.pass_time(now, MOST_SETTLED)
     blocker = application_blocker(context, app) or stops_preemption(context, app, group)
     if blocker is None or blocker is context.predicates.owed:
         return True

@@ -117,7 +117,7 @@ def clean_queues(job: TimerJob) -> Iterator[int]:
         for queue in removed:
             if queue.parent is not None and queue.parent.is_leaf:
                 # The last of its children is gone, and it holds applications from now on.
-                partition.shares.attach(queue.parent, job.now)
+                partition.attach(queue.parent, None, job.now)
         if partition.journal.on:
             partition.journal.note_all(facts(_changes(removed), job.now))
         for queue in removed:

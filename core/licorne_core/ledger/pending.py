@@ -196,7 +196,8 @@ class PendingAsks:
             self._wakeups.waiting.rank(group)
         if group.remedy_requests:
             self._escalation.rank_all(group, now)
-        counts_asks = leaf.settings.backoff_threshold > 0
+        # Where an application may pause, each ask counts.
+        counts_asks = leaf.interests & self._points.pausing
         moves = app.priorities.top != top or app.submission_time != submitted
         if was_first or group.remedy_requests or counts_asks or moves:
             self._dirty.mark_app(app)

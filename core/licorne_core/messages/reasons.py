@@ -23,7 +23,6 @@ from licorne_core.values.resources import Resources, in_units
 PARTITION_NOT_SCHEDULING: Final = "PARTITION_NOT_SCHEDULING"
 APPLICATION_NOT_RUNNABLE: Final = "APPLICATION_NOT_RUNNABLE"
 ANOTHER_APPLICATION_STARTS: Final = "ANOTHER_APPLICATION_STARTS"
-APPLICATION_BACKS_OFF: Final = "APPLICATION_BACKS_OFF"
 ASK_BACKS_OFF: Final = "ASK_BACKS_OFF"
 WAITS_FOR_PLACEHOLDER: Final = "WAITS_FOR_PLACEHOLDER"
 TOO_MANY_ANSWERS_OWED: Final = "TOO_MANY_ANSWERS_OWED"
@@ -99,21 +98,26 @@ class StartingCheck:
         return f"application {self.ahead} comes first in state-aware queue {self.queue}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackOffCheck:
-    """The application backs off, as too many of its asks found no node (spec § 8.3a)."""
+class Added:
+    """A check of an extension, and how it is shown."""
 
-    app_id: AppId
-    until: float
-    threshold: int
+    code: str
+    kind: str
+    passed: bool
 
-    code = APPLICATION_BACKS_OFF
-    passed = False
+    @property
+    def subject(self) -> str:
+        """What it is about."""
+        raise NotImplementedError
+
+    @property
+    def until(self) -> float:
+        """When it may pass by itself, in unix seconds; 0.0 for no such time."""
+        return 0.0
 
     def message(self) -> str:
         """The reason in one sentence."""
-        asks = "1 ask" if self.threshold == 1 else f"{self.threshold} asks in a row"
-        return f"application {self.app_id} backs off: {asks} found no node"
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,7 +376,7 @@ Check = (
     | StartingCheck
     | HeldCheck
     | StoppedQueueCheck
-    | BackOffCheck
+    | Added
     | RunningCheck
     | AskBackOffCheck
     | LimitCheck

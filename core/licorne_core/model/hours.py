@@ -76,7 +76,7 @@ class HoursBook:
             self._leave(budget)
         queue.hours = tuple(found)
         is_bounded = bool(found) or (queue.parent is not None and queue.parent.interests & WITH_HOURS)
-        queue.interests = WITH_HOURS if is_bounded else 0
+        queue.interests = queue.interests & ~WITH_HOURS | (WITH_HOURS if is_bounded else 0)
         self._arm()
 
     def detach(self, queue: Queue) -> None:

@@ -28,7 +28,7 @@ from licorne_core.model.quotas import Tally
 from licorne_core.model.rm_context import RmContext
 from licorne_core.model.runtimes import Runtimes
 from licorne_core.partitions.jobs import Job
-from licorne_core.points import Kinds, Points
+from licorne_core.points import Former, Kinds, Points
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.expected_ends import ExpectedEnds
@@ -217,6 +217,12 @@ class Partition:
         leaf = app.leaf
         assert isinstance(leaf, Queue), f"application {app.app_id} is in no queue"
         return leaf
+
+    def attach(self, queue: Queue, before: Former | None, now: float) -> None:
+        """Let extensions follow a queue that has other settings, or is new (`Extension.settled`)."""
+        for extension in self.points.settled:
+            extension.settled(queue, before, now)
+        self.shares.attach(queue, now)
 
 
 def remember_completed(partition: Partition, app: Application, now: float) -> None:

@@ -92,6 +92,7 @@ def _take_apart(partition: Partition) -> Iterator[int]:
     partition.check_context.extensions.clear()
     partition.wakeups.clear()
     partition.nodes.changed.clear()
+    partition.points.close(partition.check_context)
 
 
 def _empty(things: dict[Any, Any]) -> Iterator[int]:

@@ -34,7 +34,6 @@ one question: does it let an item through now? The kinds, and the changes that o
     RunningLimit          accepted applications      an application of the quota stops running
     HoursSpent            asks for a resource        a new window of the budget begins
     StoppedQueue          its priority-pass items    an operator starts the queue
-    BackOff               one application            its deadline has come
     FullRoot              asks that require nodes    root has more left, or names further victims
     ReservationLimit      asks that want a node      a reservation ends, or the bound rises
     AnswersOwed           asks with a predicate      an answer comes, or an assumed ask is removed

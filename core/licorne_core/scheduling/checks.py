@@ -118,21 +118,6 @@ class _QueueRuns(Rule):
             yield StoppedQueueCheck(queue=obstacle.path, mark=mark)
 
 
-class _NoBackOff(Rule):
-    """The application does not back off (spec § 8.3a)."""
-
-    def obstacle(self, context: CheckContext, app: Application) -> Application | None:
-        return app if app.backoff_until else None
-
-    def blocker(self, context: CheckContext, app: Application, obstacle: Application) -> Blocker:
-        return context.wakeups.blockers.get(blockers.BackOff, app)
-
-    def reports(self, context: CheckContext, app: Application, obstacle: Application | None) -> Checks:
-        if obstacle is not None:
-            threshold = app.leaf.settings.backoff_threshold
-            yield reasons.BackOffCheck(app_id=app.app_id, until=app.backoff_until, threshold=threshold)
-
-
 class _MayStart(Rule):
     """Every queue and limit lets an accepted application start (spec §§ 4.12, 10.5)."""
 
@@ -324,7 +309,6 @@ APPLICATION_RULES: Final = in_order(
         _ApplicationRuns(Place.STATE, (reasons.APPLICATION_NOT_RUNNABLE, APPLICATION_HELD)),
         _StartsNext(Place.TURN, (reasons.ANOTHER_APPLICATION_STARTS,), spares_reserved=True),
         QUEUE_RUNS,
-        _NoBackOff(Place.PAUSE, (reasons.APPLICATION_BACKS_OFF,), blockers.BackOff, spares_reserved=True),
         _MayStart(Place.START, tuple(reasons.RUNNING_CODES.values()), blockers.RunningLimit),
         *_of_extensions(applications=True),
     )

@@ -5,7 +5,6 @@ applications, ask groups; the first ask that passes every check is served. Block
 with their blockers, so the next pass does not try them again.
 """
 
-from functools import partial
 from math import inf
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
-from licorne_core.scheduling.checks import QUEUE_RUNS, STOPPABLE, application_blocker, ask_blocker, is_stopped
+from licorne_core.scheduling.checks import QUEUE_RUNS, STOPPABLE, application_blocker, ask_blocker
 from licorne_core.scheduling.gang_placement import NODES_OF_A_TRY, GangSearch, Together
 from licorne_core.scheduling.measures import (
     Candidate,
@@ -41,7 +40,7 @@ from licorne_core.scheduling.replacing import (
 )
 from licorne_core.scheduling.reservations.review import LOOKS_OF_A_TRY, OVERDUE, Review, ToGiveUp
 from licorne_core.scheduling.rules import CheckContext
-from licorne_core.scheduling.waiting.blockers import Blocker, backs_off, stopped_meanwhile
+from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.scheduling.waiting.waiting import Parked
 from licorne_core.values.app_states import AppState
@@ -277,23 +276,18 @@ class Cycle:
                 return None
             if queue.is_leaf:
                 app: Application = child
-                may_be_stopped = app.backoff_until or app.state is _ACCEPTED or app.interests & STOPPABLE
-                blocker = self._application_blocker(app) if may_be_stopped else None
-                if blocker is None:
-                    decision = self._in_app(queue, app)
-                    if decision is not None or self.tired:
-                        return decision
-                    # It may have started a back-off.
-                    blocker = self._application_blocker(app)
-                    if blocker is None:
-                        blocker = self._answers_for_back_off(queue)
-                        if blocker is not None:
-                            self._park(app, blocker)
-                            continue
-                if blocker is not None:
+                may_be_stopped = app.state is _ACCEPTED or app.interests & STOPPABLE
+                stopped = self._application_blocker(app) if may_be_stopped else None
+                if stopped is not None:
                     waiting.unpark_inside(app)
-                    self._park(app, blocker)
+                    self._park(app, stopped)
                     continue
+                decision = self._in_app(queue, app)
+                if isinstance(decision, Blocker):
+                    self._park(app, decision)
+                    continue
+                if decision is not None or self.tired:
+                    return decision
             else:
                 decision = self._in_queue(child)
                 if decision is not None or self.tired:
@@ -302,32 +296,27 @@ class Cycle:
 
     def _application_blocker(self, app: Application) -> Blocker | None:
         """Return the blocker of all asks of the application, if any (spec §§ 4.12, 8.2, 10.5)."""
-        if not (app.backoff_until or app.state is _ACCEPTED or app.interests & STOPPABLE):
-            return None
         blocker = application_blocker(self._context, app)
-        starts = app.state is _ACCEPTED and not app.backoff_until
+        starts = app.state is _ACCEPTED and not app.interests & STOPPABLE
         if starts and (blocker is not None or app.blocked_by):
             self._context.watch.may_run(app, self.turn_time)
         return blocker
 
-    def _answers_for_back_off(self, leaf: Queue) -> Blocker | None:
-        """Blocker of an application that would back off, if too many answers are owed to tell."""
-        predicates = self._context.predicates
-        return predicates.owed if leaf.settings.backoff_threshold and predicates.full else None
+    def _in_app(self, leaf: Queue, app: Application) -> Decision | Blocker | None:
+        """First ask of the application that passes all checks, or a measure (spec § 8.3).
 
-    def _in_app(self, leaf: Queue, app: Application) -> Decision | None:
-        """First ask of the application that passes all checks, or a measure (spec § 8.3)."""
+        A blocker if the application pauses, and none of its asks is served.
+        """
         ranking = app.ranking
-        threshold = leaf.settings.backoff_threshold
         waiting = self._context.wakeups.waiting
-        for group in stopped_meanwhile(app, partial(is_stopped, self._context)) if threshold else ():
-            waiting.unpark(group)
+        pausing = leaf.interests != 0 and bool(self._context.pausing)
+        for extension in self._context.visited if pausing else ():
+            for group in extension.visited(leaf, app):
+                waiting.unpark(group)
         while True:
             item = waiting.first(ranking) if waiting.opened else ranking.top()
             if item is None:
-                if threshold:
-                    self._backs_off(leaf, app, None)
-                return None
+                return self._pause(leaf, app, None) if pausing else None
             if self._is_spent():
                 return None
             found: Node | Blocker | Measure | None
@@ -335,19 +324,26 @@ class Cycle:
                 found = self._for_group(leaf, app, item)
                 if isinstance(found, Node):
                     place = item.heap[0]
-                    if threshold and self._backs_off(leaf, app, place):
-                        return None
+                    paused = self._pause(leaf, app, place) if pausing else None
+                    if paused is not None:
+                        return paused
                     item.attempted = True
                     return leaf, app, place.request, found
-                if not isinstance(found, Blocker):
-                    return None if threshold and self._backs_off(leaf, app, item.heap[0]) else found
             else:
                 found = self._for_remedy(item)
-                if found is not None and not isinstance(found, Blocker):
-                    first = item.first()
-                    return None if threshold and self._backs_off(leaf, app, first) else found
-            if found is not None:
+            if isinstance(found, Blocker):
                 self._park(item, found)
+            elif found is not None:
+                first = item.heap[0] if isinstance(item, AskGroup) else item.first()
+                return (self._pause(leaf, app, first) if pausing else None) or found
+
+    def _pause(self, leaf: Queue, app: Application, found: Place | None) -> Blocker | None:
+        """The blocker of an application that pauses before an ask of it is served, or as none can be."""
+        for extension in self._context.pausing:
+            blocker: Blocker | None = extension.pauses(leaf, app, found, self.turn_time)
+            if blocker is not None:
+                return blocker
+        return None
 
     def _for_group(self, leaf: Queue, app: Application, group: AskGroup) -> Node | Blocker | Together:
         """Return the node for the asks of a group, or their blocker (spec § 8.3)."""
@@ -399,17 +395,6 @@ class Cycle:
         decision: Measure | Blocker | None
         decision = self._remedies[type(wants)].decide(wants, first.request, self.turn_time)
         return decision
-
-    def _backs_off(self, leaf: Queue, app: Application, found: Place | None) -> bool:
-        """Start a back-off if too many of the application's asks find no node (spec § 8.3a)."""
-        settings = leaf.settings
-        asking = not self._context.predicates.full
-        if not backs_off(
-            app, settings.backoff_threshold, found, partial(is_stopped, self._context), asking=asking
-        ):
-            return False
-        self._context.escalation.start_back_off(app, self.turn_time + settings.backoff_delay)
-        return True
 
     def _park(self, item: Parked, blocker: Blocker) -> None:
         self._context.wakeups.waiting.park(item, blocker)

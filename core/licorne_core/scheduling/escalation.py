@@ -1,4 +1,4 @@
-"""Escalation: deadlines of asks for back-off, reservation and preemption (§§ 1.4, 8.3a, 8.5, 9.2).
+"""Escalation: deadlines of asks for remedies, and for another try (§§ 1.4, 8.5, 9.2).
 
 Each application has one heap of deadlines, and one timer of the partition for the earliest of them.
 An ask that its RM could not run has a timer of its own.
@@ -6,7 +6,7 @@ An ask that its RM could not run has a timer of its own.
 
 from math import inf
 
-from licorne_core.model.apps.application import BACK_OFF, Application
+from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AgedAsks, AskGroup, ReservationRequest
 from licorne_core.model.apps.requests import Request
 from licorne_core.scheduling.preempting import ANY_VERSION, SEARCH_INTERVAL, PreemptionRequest
@@ -22,9 +22,8 @@ MOST_AT_ONCE = 16
 class Escalation:
     """Deadlines of the applications of one partition, and their effects.
 
-    Always true: an application that backs off has a deadline for the end of the back-off. A request
-    for a remedy is ranked if one of its asks is old enough, unless it rests; after the removal of that
-    ask it may stay ranked until it is tried.
+    Always true: a request for a remedy is ranked if one of its asks is old enough, unless it rests; after
+    the removal of that ask it may stay ranked until it is tried.
     """
 
     def __init__(self, dirty: Dirty, waiting: Waiting, timers: Timers[Timer]) -> None:
@@ -32,12 +31,6 @@ class Escalation:
         self._dirty = dirty
         self._waiting = waiting
         self._timers = timers
-
-    def start_back_off(self, app: Application, until: float) -> None:
-        """Let the application back off until unix seconds `until`."""
-        app.backoff_until = until
-        app.deadlines.set(BACK_OFF, until)
-        self._set_timer(app)
 
     def await_retry(self, request: Request, until: float) -> None:
         """Let an ask that the RM could not run back off until unix seconds `until`."""
@@ -137,11 +130,7 @@ class Escalation:
             due = app.deadlines.take_due(now)
             if due is None:
                 break
-            if isinstance(due, AgedAsks):
-                self.rank(due, now)
-            else:
-                app.backoff_until = 0.0
-                self._dirty.mark((app,))
+            self.rank(due, now)
         self._set_timer(app)
         self._dirty.mark_due(app)
 

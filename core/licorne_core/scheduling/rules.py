@@ -55,6 +55,9 @@ class CheckContext:
     tuning: Tuning
     extensions: dict[str, Any] = field(default_factory=dict)
     """Those of the partition by their names, for what is theirs."""
+    visited: tuple[Any, ...] = ()
+    pausing: tuple[Any, ...] = ()
+    """Those that may pause an application."""
 
 
 IN_GANG: Final = 1

@@ -117,3 +117,52 @@ class Timers(Generic[T]):
         name = heappop(self._heap)[2]
         del self._set[name]
         return name
+
+
+class Clock(Generic[T]):
+    """Deadlines of things of one kind, and a timer of their partition for the first of them.
+
+    Always true: the timer is set to the first deadline, except while due things are taken.
+    """
+
+    __slots__ = ("_deadlines", "_timer", "_timers")
+
+    def __init__(self, timers: Timers[Timer], timer: Timer) -> None:
+        """Start without things. The timer is one of these."""
+        self._deadlines: Timers[T] = Timers()
+        self._timers, self._timer = timers, timer
+
+    def __contains__(self, thing: T) -> bool:
+        """True if the thing has a deadline."""
+        return thing in self._deadlines
+
+    def deadline(self, thing: T) -> float | None:
+        """Deadline of the thing, in unix seconds; None for none."""
+        return self._deadlines.deadline(thing)
+
+    def set(self, thing: T, deadline: float) -> None:
+        """Set the deadline of the thing, in place of any earlier one."""
+        self._deadlines.set(thing, deadline)
+        self.arm()
+
+    def cancel(self, thing: T) -> None:
+        """Remove the deadline of the thing, if any."""
+        self._deadlines.cancel(thing)
+        self.arm()
+
+    def take_due(self, now: float) -> T | None:
+        """Remove and return the thing with the earliest deadline up to `now`; `arm` comes after the last."""
+        return self._deadlines.take_due(now)
+
+    def arm(self) -> None:
+        """Set the timer to the first deadline."""
+        first = self._deadlines.next_deadline()
+        if first is None:
+            self._timers.cancel(self._timer)
+        elif first != self._timers.deadline(self._timer):
+            self._timers.set(self._timer, first)
+
+    @property
+    def is_armed(self) -> bool:
+        """True if the timer is set to the first deadline."""
+        return self._deadlines.next_deadline() == self._timers.deadline(self._timer)

@@ -6,6 +6,7 @@ end of a placeholder.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.messages.preemption import PreemptionRecord
@@ -128,7 +129,6 @@ class AppReport:
     submission_time: Moment
     start_time: Moment
     finished_time: Moment
-    backoff_until: Moment
     allocated: Resources
     max_allocated: Resources = _of(most_allocated)
     pending: Resources = _of(lambda app: dict(app.pending_total))
@@ -162,6 +162,7 @@ class AppReport:
         lambda app: None if app.gang.elastic is None else _elastic_report(app.gang.elastic, None)
     )
     """Its size, if it is an elastic gang."""
+    extended: Mapping[str, Any] = _of.added("application", lambda _, here: here.points)
 
 
 _app_report = _of.table(AppReport)

@@ -84,8 +84,6 @@ class QueueReport:
     preemption_policy: str = _of(lambda queue: queue.settings.preemption.value)
     preemption_delay: Span = _of(lambda queue: queue.settings.preemption_delay)
     extended: Mapping[str, Any] = _of.added("queue", lambda _, here: here.partition.points)
-    backoff_threshold: int = _of(lambda queue: queue.settings.backoff_threshold)
-    backoff_delay: Span = _of(lambda queue: queue.settings.backoff_delay)
     properties: Mapping[str, str]
     counters: QueueCounters = _of(lambda queue: replace(queue.counters))
     template: TemplateConfig | None

@@ -62,8 +62,6 @@ PROPERTY_DEFAULTS: Mapping[str, str] = {
     properties.PREEMPTION_LOSS_LIMIT: "none",
     properties.PREEMPTION_VICTIM_ORDER: _STANDARD.preemption_victim_order.value,
     **{each.key.name: each.unset for each in properties.OF_EXTENSIONS if each.unset},
-    properties.BACKOFF_THRESHOLD: "off",
-    properties.BACKOFF_DELAY: f"{_STANDARD.backoff_delay:g}s",
 }
 """Default of each property that the scheduler reads."""
 

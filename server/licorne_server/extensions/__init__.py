@@ -3,13 +3,19 @@
 State shows a field of a report by its name, and REST a queue's in ``camelCase``. An extension that needs
 other names has a module with some of these tables:
 
-    QUEUE               fields of a queue in REST
-    QUEUE_OPTIONAL      those that are left out when empty
-    PARTITION           fields of a partition in REST
-    PARTITION_ON_PAGE   and in the rows of the page
-    SWITCHES            keys in differences of configurations
-    CONFIG_KEYS         keys in the older core's spelling
-    LISTS               calls of State, each with what it lists
+    QUEUE                 fields of a queue in REST
+    QUEUE_OPTIONAL        those that are left out when empty
+    APPLICATION           fields of an application in REST
+    APPLICATION_OPTIONAL  those that are left out when empty
+    APPLICATION_ON_PAGE   in the rows of the page
+    APPLICATION_OF_STATE  and in State
+    PARTITION             fields of a partition in REST
+    PARTITION_ON_PAGE     and in the rows of the page
+    SWITCHES              keys in differences of configurations
+    CONFIG_KEYS           keys in the older core's spelling
+    LISTS                 calls of State, each with what it lists
+
+A name stands for a field, or for a field and how it is shown.
 
 The table of extensions is closed, as the core's.
 """
@@ -23,6 +29,7 @@ from google.protobuf.message import Message
 NAMES: Final = (
     "autoscaler",
     "quota_change",
+    "back_off",
 )
 
 
@@ -43,6 +50,6 @@ def table(name: str) -> dict[str, Any]:
     return found
 
 
-def names(of: str) -> dict[str, str]:
+def names(of: str) -> dict[str, Any]:
     """One of the tables of names: fields by their names, and names of keys by the keys."""
     return table(of)

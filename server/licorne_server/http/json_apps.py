@@ -11,16 +11,9 @@ from licorne_core.views import Views
 from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, ElasticReport, TaskGroupReport
 from licorne_core.views.fields import Source
 from licorne_core.views.nodes import NodeReport, NoticeReport, ReservationReport
+from licorne_server.extensions import names
 from licorne_server.http.stream import JsonObject, Rows, array_of
-from licorne_server.http.units import (
-    drain_json,
-    mark_json,
-    milliseconds,
-    percentages,
-    point_in_time,
-    rest_form,
-    rest_name,
-)
+from licorne_server.http.units import drain_json, mark_json, milliseconds, percentages, rest_form, rest_name
 from licorne_server.wire.responses import nanoseconds
 
 
@@ -93,7 +86,7 @@ _application = rest_form(
         "lastStateChangeTime": ("state_log", lambda log: nanoseconds(log[-1][0])),
         # Alone in milliseconds, and alone as a text, as in the older core.
         "startTime": ("start_time", milliseconds),
-        "backoffDeadline": ("backoff_until", point_in_time),
+        **names("APPLICATION"),
         "stateLog": _state_log,
         "placeholderData": lambda app: [_task_group(group) for group in app.task_groups],
         "hasReserved": lambda app: app.reserved > 0,
@@ -103,7 +96,12 @@ _application = rest_form(
     },
     without="partition message group pending_count allocation_count reserved placeholder_count "
     "placeholder_ask gang_style placeholder_deadline task_groups",
-    optional="submissionTime finishedTime lastStateChangeTime startTime backoffDeadline hold change elastic",
+    optional=" ".join(
+        (
+            *names("APPLICATION_OPTIONAL"),
+            "submissionTime finishedTime lastStateChangeTime startTime hold change elastic",
+        )
+    ),
 )
 
 

@@ -182,8 +182,6 @@ _queue = rest_form(
         "isPreemptionFence": lambda queue: queue.preemption_policy == "fence",
         **names("QUEUE"),
         **_OPTIONAL,
-        "unschedAskBackoff": "backoff_threshold",
-        "askBackoffDelay": "backoff_delay",
         "stop": ("stop", mark_json),
         "fairShare": ("fair_share", fair_share_json),
         "hoursBudgets": ("hours_budgets", hours_json),

@@ -4,7 +4,6 @@ An error has its keys in two spellings: of the older core, and of its web page.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from http import HTTPStatus
 from math import isfinite
 from typing import Any, TypeVar
@@ -61,11 +60,6 @@ def _camel_case(name: str) -> str:
 def milliseconds(seconds: float) -> int:
     """Unix seconds in milliseconds."""
     return round(seconds * 1e3)
-
-
-def point_in_time(seconds: float) -> str:
-    """Unix seconds as RFC 3339 has them, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def duration(seconds: float) -> str:

@@ -10,9 +10,9 @@ from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.messages.fairness import HoursCheck
 from licorne_core.messages.operators import HeldCheck, StoppedQueueCheck
 from licorne_core.messages.reasons import (
+    Added,
     AnswersCheck,
     AskBackOffCheck,
-    BackOffCheck,
     Check,
     GangCheck,
     LimitCheck,
@@ -78,10 +78,10 @@ def _check_message(check: Check) -> pb.Check:
         case StartingCheck() | StoppedQueueCheck():
             message.kind = "starting" if isinstance(check, StartingCheck) else "stopped"
             message.subject = check.queue
-        case BackOffCheck() | AskBackOffCheck():
-            message.kind = "backoff"
-            message.subject = check.app_id if isinstance(check, BackOffCheck) else check.key
-            message.until = nanoseconds(check.until)
+        case Added():
+            message.kind, message.subject, message.until = check.kind, check.subject, nanoseconds(check.until)
+        case AskBackOffCheck():
+            message.kind, message.subject, message.until = "backoff", check.key, nanoseconds(check.until)
         case RunningCheck():
             message.kind, message.subject = "running", check.subject
         case LimitCheck() | QueueCheck() | HoursCheck():
@@ -89,9 +89,7 @@ def _check_message(check: Check) -> pb.Check:
         case ExtensionCheck():
             assert isinstance(check, BudgetCheck)
             _add_budget(message, check)
-        case AnswersCheck():
-            message.kind = "predicates"
-        case GangCheck() | TopologyCheck():
+        case AnswersCheck() | GangCheck() | TopologyCheck():
             _add_gang(message, check)
         case PreemptionCheck():
             _add_preemption(message, check)
@@ -102,8 +100,10 @@ def _check_message(check: Check) -> pb.Check:
     return message
 
 
-def _add_gang(message: pb.Check, check: GangCheck | TopologyCheck) -> None:
-    if isinstance(check, GangCheck):
+def _add_gang(message: pb.Check, check: AnswersCheck | GangCheck | TopologyCheck) -> None:
+    if isinstance(check, AnswersCheck):
+        message.kind = "predicates"
+    elif isinstance(check, GangCheck):
         message.kind, message.subject = "gang", check.task_group
         message.until = nanoseconds(check.until)
     else:

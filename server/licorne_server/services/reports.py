@@ -20,6 +20,7 @@ from licorne_core.views.nodes import AllocationReport, NodeReport, ReservationRe
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_server.coordination.budgets import BudgetState, HoldingState
+from licorne_server.extensions import names
 from licorne_server.rms.rm import Rm
 from licorne_server.wire.responses import nanoseconds
 
@@ -89,7 +90,7 @@ application_message = filled(
         "state_log": lambda app: [
             pb.StateChange(time=nanoseconds(time), state=state) for time, state in app.state_log
         ],
-        "backoff_deadline": "backoff_until",
+        **names("APPLICATION_OF_STATE"),
         "reservations": "reserved",
         "gang_scheduling_style": "gang_style",
         "task_groups": lambda app: map(_task_group_message, app.task_groups),

@@ -5,6 +5,7 @@ application, ask class, node and partition. The result is byte for byte the same
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from enum import Enum
 from typing import NamedTuple, TypeVar, assert_never
 
@@ -92,6 +93,11 @@ class Payload(NamedTuple):
     items: int
     last_check: int = 0
     """Number of the last predicate or preemption check in it; 0 for none."""
+
+
+def point_in_time(seconds: float) -> str:
+    """Unix seconds as RFC 3339 has them, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def nanoseconds(seconds: float) -> int:

@@ -121,8 +121,6 @@ def test_settings() -> None:
         preemption_notice=60.0,
         preemption_loss_limit=(("memory", 1 << 30), ("vcore", 2000)),
         preemption_victim_order=VictimOrder.COST,
-        backoff_threshold=2,
-        backoff_delay=5.0,
         reserved_nodes=0,
         app_reserved_nodes=3,
         reservation_exclusive=True,
@@ -137,7 +135,12 @@ def test_settings() -> None:
         ),
         topology_levels=("zone", "rack"),
         swap_seconds=0,
-        extended=(("ageing", Ageing(1, 3600.0, 50)), ("quota_change", 5400.0)),
+        extended=(
+            ("ageing", Ageing(1, 3600.0, 50)),
+            ("quota_change", 5400.0),
+            ("back_off", 2),
+            ("back_off_delay", 5.0),
+        ),
     )
     assert warnings == []
     standard = asdict(QueueSettings())

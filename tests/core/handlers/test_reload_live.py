@@ -232,7 +232,7 @@ def test_a_rest_ends_when_it_was_to_end() -> None:
     town = Town(ONE % rests, "root.a", memory=5)
     town.do(nodes(node("n2", memory=5)))
     town.do(asks(ask("app-0", "big", priority=1, memory=6), ask("app-0", "small", memory=1)))
-    assert town.views.application(DEFAULT, AppId("app-0")).backoff_until == town.now + 5
+    assert town.views.application(DEFAULT, AppId("app-0")).extended["backoff_until"] == town.now + 5
     town.follow(ONE % "")
     assert keys(town.wait(4.9)) == []
     assert keys(town.wait(0.2)) == ["small"]

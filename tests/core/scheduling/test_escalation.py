@@ -12,7 +12,7 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.rm_context import Journal
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
-from licorne_core.scheduling.waiting.blockers import BackOff
+from licorne_core.scheduling.waiting.blockers import StoppedQueue
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.asks import Reservation
@@ -46,7 +46,7 @@ class World:
         self.waiting = wakeups.waiting
         self.dirty = Dirty(tree, index, wakeups, FairShares(self.timers, Journal(), 0.0))
         self.escalation = Escalation(self.dirty, self.waiting, self.timers)
-        self.back_off = wakeups.blockers.get(BackOff, self.app)
+        self.blocker = wakeups.blockers.get(StoppedQueue, leaf)
         self.now = 100.0
         self.requests: list[Request] = []
 
@@ -200,7 +200,7 @@ def test_an_ask_that_becomes_old_enough_before_those_that_are_is_worth_a_try() -
     low = world.ask(age=5.0)
     world.ask(age=1.5, priority=-1)
     high = world.ask(age=1.0, priority=1)
-    wants, blocker = world.want(low), world.back_off
+    wants, blocker = world.want(low), world.blocker
     world.waiting.park(wants, blocker)
     world.wait(0.5)
     assert (wants.first(), wants.blocker) == (low.place, blocker)
@@ -213,44 +213,16 @@ def test_a_group_without_asks_wants_no_node() -> None:
     world = World()
     request = world.ask()
     wants = world.want(request)
-    world.waiting.park(wants.group, world.back_off)
+    world.waiting.park(wants.group, world.blocker)
     assert TIMER in world.timers
     world.leave(request)
     assert (wants.group.remedy_requests, wants in world.app.ranking) == ({}, False)
     assert TIMER not in world.timers
 
 
-def test_a_back_off_ends_at_its_time() -> None:
-    """A back-off blocks its application until its deadline, and then wakes it."""
-    world = World()
-    world.escalation.start_back_off(world.app, world.now + 5)
-    assert not world.back_off.lets_through()
-    world.waiting.park(world.app, world.back_off)
-    world.wait(4.5)
-    assert world.waiting.first(world.app.leaf.ranking) is None
-    world.wait(0.5)
-    assert world.back_off.lets_through()
-    assert world.waiting.first(world.app.leaf.ranking) is world.app
-    assert TIMER not in world.timers
-
-
-def test_a_back_off_and_an_age_have_each_their_time() -> None:
-    """The partition's timer is set to the earlier of two deadlines, and then to the other."""
-    world = World()
-    wants = world.want(world.ask())
-    world.escalation.start_back_off(world.app, world.now + 3)
-    assert world.timers.deadline(TIMER) == world.now + 2
-    world.wait(2)
-    assert wants in world.app.ranking
-    assert world.timers.deadline(TIMER) == world.now + 1
-    world.wait(1)
-    assert world.app.backoff_until == 0.0
-
-
 def test_an_application_that_is_gone_has_no_deadline() -> None:
     """A removed application has no timer."""
     world = World()
     world.want(world.ask())
-    world.escalation.start_back_off(world.app, world.now + 3)
     world.escalation.forget(world.app)
     assert TIMER not in world.timers

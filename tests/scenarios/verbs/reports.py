@@ -50,7 +50,7 @@ def queue(stage: Stage, line: Line) -> list[str]:
 
 
 def _settings(queue: QueueReport) -> list[str]:
-    backoff = f"back-off after {queue.backoff_threshold} asks, for {queue.backoff_delay:g} s"
+    threshold, delay = queue.extended.get("backoff_threshold"), queue.extended.get("backoff_delay")
     shown = {
         f"guaranteed {amounts(queue.guaranteed)}": queue.guaranteed,
         f"max {maximum(queue.max)}": queue.max and queue.parent,
@@ -60,7 +60,7 @@ def _settings(queue: QueueReport) -> list[str]:
         f"priority offset {queue.priority_offset}": queue.priority_offset,
         "priority fence": queue.priority_fence,
         f"preemption {queue.preemption_policy}": queue.preemption_policy != "default",
-        backoff: queue.backoff_threshold,
+        f"back-off after {threshold} asks, for {delay or 0:g} s": threshold,
         "template for the leaves below": queue.template,
     }
     return [what for what, is_set in shown.items() if is_set]

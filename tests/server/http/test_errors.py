@@ -5,7 +5,8 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from licorne_core.values.resources import Resources
-from licorne_server.http.units import duration, errors_as_json, milliseconds, percentages, point_in_time
+from licorne_server.http.units import duration, errors_as_json, milliseconds, percentages
+from licorne_server.wire.responses import point_in_time
 from support.core.builders import app, apps, register
 from support.server.http_site import Site
 

@@ -3,6 +3,7 @@
 from math import inf
 from typing import Any
 
+from licorne_core.extensions.back_off.extension import BackOffs
 from licorne_core.extensions.budgets.shared import budgets_of
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
@@ -26,7 +27,7 @@ Keys = dict[tuple[str, str], str]
 def books_of_core(partition: Partition, now: float) -> dict[str, Any]:
     """What the core's books say."""
     return {
-        "apps": {app.app_id: _app_of_core(app, now) for app in partition.applications.values()},
+        "apps": {app.app_id: _app_of_core(partition, app, now) for app in partition.applications.values()},
         "unseen": unseen(partition),
         "nodes": {
             node.node_id: (node.schedulable, _without_zeros(node.available))
@@ -59,14 +60,20 @@ def books_of_core(partition: Partition, now: float) -> dict[str, Any]:
     }
 
 
-def _app_of_core(app: Application, now: float) -> tuple[Any, ...]:
+def end_of_back_off(partition: Partition, app: Application) -> float:
+    """The end of the application's back-off, in unix seconds; 0.0 for none."""
+    extension = partition.check_context.extensions.get("back_off")
+    return extension.ends_at(app) if isinstance(extension, BackOffs) else 0.0
+
+
+def _app_of_core(partition: Partition, app: Application, now: float) -> tuple[Any, ...]:
     gang = getattr(app, "gang", None)
     groups = gang.groups if gang is not None else {}
     return (
         app.queue_path,
         app.state.value,
         # The core forgets an end that has come when it asks for it, or with its deadline.
-        app.backoff_until if app.backoff_until > now else 0.0,
+        ends if (ends := end_of_back_off(partition, app)) > now else 0.0,
         {request.key for request in app.pending()},
         {
             request.key: (

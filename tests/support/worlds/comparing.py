@@ -40,6 +40,7 @@ from support.worlds.books import (
     books_of_core,
     books_of_oracle,
     differences,
+    end_of_back_off,
     kind_of,
     pauses,
     unseen,
@@ -252,7 +253,7 @@ class _Pair:
         mark_searches(theirs, self._searches(core, outcome), self.driver.now)
         mark_waits(theirs, [one for one in outcome.waits if _waits_too(core, one)])
         for app_id in outcome.backing_off:
-            if core.applications[AppId(app_id)].backoff_until <= self.driver.now:
+            if end_of_back_off(core, core.applications[AppId(app_id)]) <= self.driver.now:
                 break
             send_to_rest(theirs, app_id, self.driver.now)
 

@@ -15,7 +15,7 @@ from licorne_core.scheduling.order import raise_by
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.values.ids import AppId
 from licorne_core.values.slices import parts_of
-from licorne_core.values.timers import Due, Timer, Timers
+from licorne_core.values.timers import Clock, Due, Timer
 
 NAME: Final = "ageing"
 TIMER: Final = Timer(Due.EXTENSION, name=NAME)
@@ -32,7 +32,7 @@ class AgeClock(Extension):
         """Start without applications."""
         super().__init__(name, bit, context)
         self._ages: dict[Application, Ages] = {}
-        self._steps: Timers[Application] = Timers()
+        self._steps: Clock[Application] = Clock(self.timers, TIMER)
 
     def follow(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
         """It ages by the terms of this leaf from now on."""
@@ -72,7 +72,6 @@ class AgeClock(Extension):
         if self._ages.pop(app, None) is not None:
             app.interests &= ~self.bit
             self._steps.cancel(app)
-            self._set_timer()
 
     def pass_time(self, now: float, most: int) -> int:
         """Let at most so many applications follow the time; return how many have."""
@@ -82,7 +81,7 @@ class AgeClock(Extension):
             ages = self._ages[app]
             ages.awaited = inf
             self._follow(app, ages, now)
-        self._set_timer()
+        self._steps.arm()
         return count
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
@@ -107,7 +106,6 @@ class AgeClock(Extension):
         if ages.step < ages.awaited:
             ages.awaited = ages.step
             self._steps.set(app, ages.step)
-            self._set_timer()
         if raise_by(app, ages.bonus):
             self.dirty.mark_due(app)
 
@@ -115,13 +113,6 @@ class AgeClock(Extension):
         """Time at which the application is looked at next, in unix seconds; inf for none."""
         step = self._steps.deadline(app)
         return inf if step is None else step
-
-    def _set_timer(self) -> None:
-        first = self._steps.next_deadline()
-        if first is None:
-            self.timers.cancel(TIMER)
-        elif first != self.timers.deadline(TIMER):
-            self.timers.set(TIMER, first)
 
 
 KIND: Final = AgeClock

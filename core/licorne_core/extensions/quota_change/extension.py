@@ -45,9 +45,9 @@ class QuotaChange(Extension):
         clock = self.clock
         self._was_on, clock.enabled = clock.enabled, config.switches.get(SWITCH, False)
 
-    def settled(self, queue: Queue, before: Former, now: float) -> None:
+    def settled(self, queue: Queue, before: Former | None, now: float) -> None:
         """Its maximum may have been lowered."""
-        if self.clock.enabled or self._was_on:
+        if before is not None and (self.clock.enabled or self._was_on):
             former = terms_of(queue, enabled=self._was_on, before=before)
             self.clock.on_reload(queue, former, now)
 

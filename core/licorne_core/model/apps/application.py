@@ -29,9 +29,6 @@ IDLE_GROUPS = 16
 GroupItem = AskGroup | AgedAsks
 """Items that an application ranks: groups, and their requests when no node takes their asks."""
 
-BACK_OFF = "back-off"
-"""Name of the deadline at which an application's back-off ends."""
-
 
 @dataclass(slots=True, init=False, eq=False)
 class Application:
@@ -57,13 +54,11 @@ class Application:
     """Time at which it ran first, in unix seconds; 0 before."""
     finished_time: float
     """Time at which it completed, failed or was rejected, in unix seconds; 0 before."""
-    backoff_until: float
-    """The end of its back-off, in unix seconds; 0 while there is none (spec § 8.3a)."""
     backing_off: dict[AllocationKey, Request]
     """The pending requests that its RM could not run and that are not tried for a while. They are
     in no group, so that no pass looks at them."""
-    deadlines: Timers[AgedAsks | str]
-    """End of its back-off, and times at which groups have asks old enough for a remedy."""
+    deadlines: Timers[AgedAsks]
+    """Times at which groups have asks old enough for a remedy."""
     message: str
     """Reason that it was rejected."""
     failure: str
@@ -155,7 +150,6 @@ class Application:
         self.submission_time = now
         self.start_time = 0.0
         self.finished_time = 0.0
-        self.backoff_until = 0.0
         self.backing_off = {}
         self.deadlines = Timers()
         self.state = AppState.NEW

@@ -2,17 +2,14 @@
 
 `lets_through` tests if a blocked item would pass now. A blocker knows its blocked items:
 `scheduling/waiting/waiting.py` puts them into its waiting lines and takes them off. `Blockers` finds
-those that depend on a thing which has changed. `backs_off` says when an application becomes blocked
-by too many of its own asks (spec § 8.3a).
+those that depend on a thing which has changed.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
-from licorne_core.model.apps.groups import AskGroup, waits
-from licorne_core.model.apps.requests import Place
 from licorne_core.model.queues.queue import Queue, QueueState
 from licorne_core.model.quotas import Quota, may_run_one_more
 from licorne_core.scheduling.node_search.node_heap import FittingIndex
@@ -256,17 +253,6 @@ class FullRoot(OfThing):
     __slots__ = ()
 
 
-class BackOff(OfThing):
-    """An application is not tried for a while, as too many of its asks found no node (§ 8.3a)."""
-
-    __slots__ = ()
-
-    def lets_through(self) -> bool:
-        """True if the back-off is over."""
-        app: Application = self.thing
-        return not app.backoff_until
-
-
 class Blockers:
     """The blockers of a partition by kind, and by the thing that each depends on.
 
@@ -293,6 +279,11 @@ class Blockers:
         """All blockers of the kind, by their things."""
         return self._by_kind.get(kind, {})
 
+    def of_things(self) -> list[Blocker]:
+        """All blockers that go with their last item."""
+        kinds = [kind for kind in self._by_kind if issubclass(kind, OfThing)]
+        return [one for kind in kinds for one in self._by_kind[kind].values()]
+
     def add(self, thing: Any, blocker: Blocker) -> None:
         """Add a blocker that depends on the thing, and stays without waiting items."""
         self._by_kind.setdefault(type(blocker), {})[thing] = blocker
@@ -315,49 +306,3 @@ class Blockers:
                     if thing in known:
                         found += known[thing].that_may_open()
         return found
-
-
-Stopped = Callable[[AskGroup], bool]
-"""True if a rule that comes before the search for a node stops the group by now (`checks.is_stopped`)."""
-
-
-def backs_off(
-    app: Application, threshold: int, found: Place | None, stopped: Stopped, *, asking: bool
-) -> bool:
-    """True if as many asks as the threshold found no node and stand before another ask.
-
-    The other ask is `found`, the one that could be placed; without one it is any. Asks that are not
-    tried do not count, whatever nodes there are: those beyond a quota, and those that the RM has a
-    say in unless it is being asked (`asking`), and those that back off themselves.
-    """
-    # With nothing to place, the ask after the last one allowed is the one that shows it.
-    enough = threshold if found is not None else threshold + 1
-    stuck = [
-        group
-        for group in app.groups.values()
-        if _is_nodeless(group) and (asking or group.ask_class.predicate is None) and not stopped(group)
-    ]
-    count = 0
-    for group in stuck:
-        if group.comes_before(found):
-            count += group.count_before(found, enough - count)
-            if count >= enough:
-                return True
-    if found is not None or count < threshold:
-        return False
-    last = max(place for group in stuck for place in group.heap if waits(place))
-    return any(last < request.place for request in app.pending() if request.group is not None)
-
-
-def stopped_meanwhile(app: Application, stopped: Stopped) -> list[AskGroup]:
-    """Groups parked for want of nodes that a rule before the search stops by now.
-
-    Then they count in a back-off as soon as only nodes stop them.
-    """
-    groups = app.groups.values()
-    return [one for one in groups if one.blocker is not None and _is_nodeless(one) and stopped(one)]
-
-
-def _is_nodeless(group: AskGroup) -> bool:
-    """True if no node took the asks of the group when they were tried last."""
-    return bool(group.waiting) and group.unplaceable

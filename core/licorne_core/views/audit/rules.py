@@ -5,7 +5,7 @@ holdings of an RM, which are the sum over its partitions.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from licorne_core.messages.commands import Hold
 from licorne_core.model.apps.application import Application
@@ -17,17 +17,7 @@ from licorne_core.model.queues.queue import stopped_above
 from licorne_core.model.quotas import Quota
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
-from licorne_core.scheduling.preempting import NextTurn
-from licorne_core.scheduling.reservations.promises import ReservationLimit
-from licorne_core.scheduling.waiting.blockers import (
-    BackOff,
-    Blocker,
-    FullRoot,
-    OpenPlaceholders,
-    RunningLimit,
-    StoppedQueue,
-)
-from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
+from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.shortages import QuotaPool
 from licorne_core.scheduling.waiting.waiting import Parked, way_up
 from licorne_core.values.errors import InvariantBroken
@@ -252,26 +242,11 @@ def _check_waiting_lines(partition: Partition) -> None:
                     raise InvariantBroken(f"W2: {member!r} leads to nobody behind {blocker!r}")
 
 
-_KINDS: Final[tuple[type[Blocker], ...]] = (
-    RunningLimit,
-    OpenPlaceholders,
-    StoppedQueue,
-    BackOff,
-    FullRoot,
-    ReservationLimit,
-    NextTurn,
-    NoDomain,
-    Incomplete,
-)
-"""Kinds of blockers that go with their last item."""
-
-
 def _blockers(partition: Partition) -> Iterator[Blocker]:
     blockers = partition.wakeups.blockers
     for pool in blockers.of(QuotaPool).values():
         yield from pool.known.values()
-    for kind in _KINDS:
-        yield from blockers.of(kind).values()
+    yield from blockers.of_things()
 
 
 def _check_at_rest(partition: Partition) -> None:

@@ -147,7 +147,7 @@ _detail = _row(
     AppReport,
     "partition groups group",
     started="start_time",
-    backoffUntil="backoff_until",
+    **names("APPLICATION_ON_PAGE"),
     maxAllocated="max_allocated",
     maxPriority="max_priority",
     ageBonus="age_bonus",

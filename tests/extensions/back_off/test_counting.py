@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 import pytest
 
+from licorne_core.extensions.back_off.counting import backs_off
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker, first_exceeded
-from licorne_core.scheduling.waiting.blockers import backs_off
 from licorne_core.values.ids import AppId, PartitionName, QueuePath, UserGroup
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver, keys

@@ -1,0 +1,93 @@
+"""Pauses applications of which too many asks find no node."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from licorne_core.extensions.back_off import DELAY, NAME, STANDARD_DELAY
+from licorne_core.extensions.back_off.counting import backs_off, stopped_meanwhile
+from licorne_core.extensions.back_off.rules import BackOff
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.requests import Place
+from licorne_core.model.queues.queue import Queue
+from licorne_core.points import Extension, Former
+from licorne_core.scheduling.checks import is_stopped
+from licorne_core.scheduling.rules import CheckContext
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.values.errors import InvariantBroken
+from licorne_core.values.ids import AppId
+from licorne_core.values.timers import Clock, Due, Timer
+
+TIMER: Final = Timer(Due.EXTENSION, name=NAME)
+
+
+class BackOffs(Extension):
+    """The applications that back off, and the ends of their back-offs.
+
+    Always true: an application that backs off has the bit and an end, and others have neither.
+    """
+
+    def __init__(self, name: str, bit: int, context: CheckContext) -> None:
+        """Start without applications."""
+        super().__init__(name, bit, context)
+        self._ends: Clock[Application] = Clock(self.timers, TIMER)
+
+    def ends_at(self, app: Application) -> float:
+        """The end of the application's back-off, in unix seconds; 0.0 for none."""
+        return self._ends.deadline(app) or 0.0
+
+    def settled(self, queue: Queue, before: Former | None, now: float) -> None:
+        """The pass asks here about applications of leaves with a threshold."""
+        if queue.settings.of(self.name):
+            queue.interests |= self.bit
+        else:
+            queue.interests &= ~self.bit
+
+    def visited(self, leaf: Queue, app: Application) -> Sequence[AskGroup]:
+        """Groups that are stopped by now are tried again, so that they count once only nodes stop them."""
+        return stopped_meanwhile(app, partial(is_stopped, self.context)) if leaf.interests & self.bit else ()
+
+    def pauses(self, leaf: Queue, app: Application, found: Place | None, now: float) -> Blocker | None:
+        """It backs off if enough asks found no node; without an answer of the RM that is not to be told."""
+        if not leaf.interests & self.bit:
+            return None
+        threshold: int = leaf.settings.of(self.name)
+        predicates, context = self.context.predicates, self.context
+        if backs_off(app, threshold, found, partial(is_stopped, context), asking=not predicates.full):
+            app.interests |= self.bit
+            self._ends.set(app, now + leaf.settings.of(DELAY, STANDARD_DELAY))
+            context.wakeups.waiting.unpark_inside(app)
+            return context.wakeups.blockers.get(BackOff, app)
+        return predicates.owed if found is None and predicates.full else None
+
+    def gone(self, app: Application) -> None:
+        """It awaits no end."""
+        if app.interests & self.bit:
+            self._end(app)
+
+    def pass_time(self, now: float, most: int) -> int:
+        """Back-offs end."""
+        count = 0
+        while count < most and (app := self._ends.take_due(now)) is not None:
+            count += 1
+            self._end(app)
+            self.dirty.mark((app,))
+            self.dirty.mark_due(app)
+        self._ends.arm()
+        return count
+
+    def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
+        """Applications have the bit if and only if they have an end, and the timer is for the first."""
+        for app in applications.values():
+            if bool(app.interests & self.bit) != (app in self._ends):
+                raise InvariantBroken(f"A4: {app!r} backs off until {self._ends.deadline(app)}")
+        if not self._ends.is_armed:
+            raise InvariantBroken("L1: the first end of a back-off is not awaited")
+
+    def _end(self, app: Application) -> None:
+        app.interests &= ~self.bit
+        self._ends.cancel(app)
+
+
+KIND: Final = BackOffs

@@ -1,0 +1,57 @@
+"""Applications that back off, from its begin to its end (spec § 8.3a)."""
+
+import pytest
+
+from licorne_core.values.errors import InvariantBroken
+from licorne_core.values.ids import AppId, PartitionName
+from licorne_core.views.audit.invariants import check_invariants
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, remove_apps
+from support.core.driver import Driver, keys
+from support.core.steps import last
+
+DEFAULT = PartitionName("[rm1]default")
+PROPERTIES = "{application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 9s}"
+
+
+def backing_off() -> Driver:
+    """A core in which an application backs off, as its first ask fits nowhere."""
+    core = Driver()
+    core.do(
+        register(config(f"[{{name: a, properties: {PROPERTIES}}}]")),
+        nodes(node("n1", vcore=10), node("n2", vcore=10)),
+        apps(app("app", "root.a")),
+        asks(ask("app", "big", vcore=11), ask("app", "small", vcore=1)),
+    )
+    return core
+
+
+def end_of(core: Driver) -> object:
+    """The end of the back-off, as a report has it."""
+    return core.views.application(DEFAULT, AppId("app")).extended["backoff_until"]
+
+
+def test_a_back_off_ends_at_its_time() -> None:
+    """Nothing of the application is tried before, and what fits is placed then."""
+    core = backing_off()
+    assert end_of(core) == core.now + 9
+    assert keys(core.do(nodes(node("n3", vcore=11)))) == []
+    assert keys(core.wait(8.9)) == []
+    assert "backs off" in last(core.views.explain(DEFAULT, "app", "small")).summary
+    assert (keys(core.wait(0.2)), end_of(core)) == (["big", "small"], 0.0)
+
+
+def test_an_application_that_is_gone_awaits_no_end() -> None:
+    """Nothing is due after its partition has lost it."""
+    core = backing_off()
+    core.do(remove_apps("app"))
+    assert core.scheduler.next_deadline() is None or core.wait(9) == []
+
+
+def test_a_lost_end_is_found() -> None:
+    """The audit says so of an application that would back off for ever."""
+    core = backing_off()
+    (partition,) = core.scheduler.partitions.values()
+    extension = partition.check_context.extensions["back_off"]
+    extension._ends.cancel(partition.applications[AppId("app")])
+    with pytest.raises(InvariantBroken, match=r"A4: .* backs off until None"):
+        check_invariants(core.scheduler)
