@@ -24,7 +24,6 @@ from licorne_core.messages.plans import ConfigurationPlan, ConfigurationPlanRefu
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_core.views.queues import QueueUsage
-from licorne_core.whatif import plan_configuration, plan_submission
 from licorne_core.whatif.queues import MOST
 from support.core.builders import apps, asks
 from support.core.contents import digest_of
@@ -139,7 +138,7 @@ def check_configuration(driver: Driver, maker: RmMaker, command: UpdateConfigura
     """Plan it, do it, compare; how many things there were to compare."""
     rm, before = maker.rm, waiting(driver, maker.rm)
     trees = [Tree.of(driver, rm)]
-    plan = plan_configuration(deepcopy(driver.scheduler), command, driver.now)
+    plan = deepcopy(driver.scheduler).plan_configuration(command, driver.now)
     first = driver.send(command)
     if isinstance(plan, ConfigurationPlanRefused):
         refusals = [effect for effect in first if isinstance(effect, ConfigurationRefused)]
@@ -228,7 +227,7 @@ def check_submission(driver: Driver, maker: RmMaker, rng: Random, world: str) ->
     """Plan it, do it, compare; how many things there were to compare."""
     new, wanted = drawn(rng, maker, driver)
     rm_id, copy = RmId(maker.rm), deepcopy(driver.scheduler)
-    plan = plan_submission(copy, rm_id, new, wanted, driver.now)
+    plan = copy.plan_submission(rm_id, new, wanted, driver.now)
     first = driver.send(apps(new, rm=maker.rm))
     answers = [effect for effect in first if isinstance(effect, ApplicationsAnswered)]
     if not plan.accepted:
@@ -268,7 +267,7 @@ def test_a_plan_leaves_what_was_copied_as_it_is() -> None:
         before = digest_of(driver.scheduler)
         command = maker.settings.reload()
         assert isinstance(command, UpdateConfiguration)
-        plan_configuration(deepcopy(driver.scheduler), command, driver.now)
+        deepcopy(driver.scheduler).plan_configuration(command, driver.now)
         new, wanted = drawn(Random(seed), maker, driver)
-        plan_submission(deepcopy(driver.scheduler), command.rm_id, new, wanted, driver.now)
+        deepcopy(driver.scheduler).plan_submission(command.rm_id, new, wanted, driver.now)
         assert digest_of(driver.scheduler) == before, f"world {seed}"

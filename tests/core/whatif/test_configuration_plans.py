@@ -14,7 +14,6 @@ from licorne_core.messages.commands import Hold, PredicatePolicy, SetHold, Updat
 from licorne_core.messages.plans import ConfigurationPlan
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId
-from licorne_core.whatif import plan_configuration
 from licorne_core.whatif.configuration import PROPERTY_DEFAULTS
 from licorne_core.whatif.queues import MOST
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
@@ -49,7 +48,7 @@ def plan_of(
     driver: Driver, command: UpdateConfiguration, spent: Callable[[], float] = lambda: 0.0
 ) -> ConfigurationPlan:
     """The plan of a command."""
-    plan = plan_configuration(deepcopy(driver.scheduler), command, driver.now, spent)
+    plan = deepcopy(driver.scheduler).plan_configuration(command, driver.now, spent)
     assert isinstance(plan, ConfigurationPlan)
     return plan
 

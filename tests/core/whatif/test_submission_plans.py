@@ -8,7 +8,6 @@ from licorne_core.messages.commands import NewApplication, PredicatePolicy
 from licorne_core.messages.plans import SubmissionPlan
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId
-from licorne_core.whatif import plan_submission
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
 
@@ -29,7 +28,7 @@ def settled(rest: str = "", queues: str = QUEUES) -> Driver:
 
 def planned(driver: Driver, new: NewApplication, *wanted: Ask) -> SubmissionPlan:
     """The plan of an application and its asks."""
-    return plan_submission(deepcopy(driver.scheduler), RmId("rm1"), new, wanted, driver.now)
+    return deepcopy(driver.scheduler).plan_submission(RmId("rm1"), new, wanted, driver.now)
 
 
 @pytest.mark.row(120)
