@@ -67,6 +67,9 @@ class Extension:
         it, or it holds applications from now on, as its last child is gone.
         """
 
+    def removed(self, queue: Queue) -> None:
+        """A queue is gone, and was empty."""
+
     def reloaded(self, now: float) -> None:
         """All queues of a partition that was there before have followed another configuration."""
 
@@ -84,6 +87,10 @@ class Extension:
 
     def gone(self, app: Application) -> None:
         """An application of interest has ended, or its partition has: keep nothing of it."""
+
+    def dispose(self) -> Iterator[int]:
+        """The partition is gone: let go of what is kept of queues, in steps of what is let go."""
+        return iter(())
 
     def grown(self, leaf: Queue, now: float) -> None:
         """Usage was booked in the leaf regardless of its maximum: recovered, resized, placed."""
@@ -128,6 +135,34 @@ class Extension:
         """
         return None
 
+    # Usage: who follows that of all queues says so by `dirty.usage.follow`
+
+    def settle(self, touched: Mapping[Application, Queue], queues: Sequence[Queue], now: float) -> None:
+        """Usage of applications in these leaves, and of the queues up to root, may have changed at `now`.
+
+        Somebody follows usage, and a command or a turn is at its end: all its changes have one time.
+        """
+
+    def begin(self, now: float) -> bool:
+        """A turn, or a scan of all that waits, begins while somebody follows usage.
+
+        False if there is too much to do for one turn: another one decides. Those behind are not asked then.
+        """
+        return True
+
+    # What outlives the partition
+
+    def kept(self, now: float) -> Iterator[Mapping[Any, Any] | None]:
+        """What a later partition of the name is to know, by owners, the oldest first (`Kept`).
+
+        After a None wherever the reader may pause: it is read while the partition goes on, too.
+        """
+        return iter(())
+
+    def restore(self, kept: Mapping[Any, Any], now: float) -> Iterator[int]:
+        """Start from what was kept, before any queue is there; each step yields its cost."""
+        return iter(())
+
     # Time
 
     def pass_time(self, now: float, most: int) -> int:
@@ -164,11 +199,11 @@ MOST_SETTLED: Final = 500
 """Things that an extension lets follow the time at once where others are about to read them."""
 
 POINTS: Final = {
-    "configuration": ("configure", "settled", "reloaded", "follow"),
-    "life": ("entered", "left", "gone", "grown", "has", "went"),
-    "what outlives": ("take_marks", "marks"),
+    "configuration": ("configure", "settled", "removed", "reloaded", "follow"),
+    "life": ("entered", "left", "gone", "dispose", "grown", "has", "went"),
+    "what outlives": ("take_marks", "marks", "kept", "restore"),
     "quotas": ("quotas", "counted"),
-    "time": ("pass_time", "work", "awaited", "idle"),
+    "usage and time": ("settle", "begin", "pass_time", "work", "awaited", "idle"),
     "turn": ("visited", "pauses"),
     "audit": ("recount",),
 }
@@ -204,11 +239,13 @@ class Points:
         """Bits of those that may pause an application."""
         self.configure = self._at("configure")
         self.settled = self._at("settled")
+        self.removed = self._at("removed")
         self.reloaded = self._at("reloaded")
         self.follow = self._at("follow")
         self.entered = self._at("entered")
         self.left = self._at("left")
         self.gone = self._at("gone")
+        self.dispose = self._at("dispose")
         self.grown = self._at("grown")
         self.has = self._at("has")
         self.went = self._at("went")
@@ -218,6 +255,10 @@ class Points:
         self.counted = self._at("counted")
         self.visited = self._at("visited")
         self.pauses = self._at("pauses")
+        self.settle = self._at("settle")
+        self.begin = self._at("begin")
+        self.kept = self._at("kept")
+        self.restore = self._at("restore")
         self.pass_time = self._at("pass_time")
         self.awaited = self._at("awaited")
         self.idle = self._at("idle")

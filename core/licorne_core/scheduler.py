@@ -245,8 +245,8 @@ class Scheduler:
         try:
             effects = self._handle_for(rm, command, now)
             for partition in changed:
-                if partition.shares.touched:
-                    partition.shares.settle(now)
+                if partition.usage.touched:
+                    partition.settle(now)
                 partition.dirty.open_blockers()
             if (effects or rm.holds) and isinstance(command, _SLICED):
                 self._hold_for_rest(rm, effects)

@@ -5,7 +5,6 @@ from mutants.operators import drop, swap
 
 MEMORY = ("core/model/test_memory",)
 SHARES = ("core/scheduling/test_fair_shares",)
-HOURS = ("core/model/test_hours",)
 
 FAIR_SHARE = (
     Defect(
@@ -37,27 +36,6 @@ FAIR_SHARE = (
         (*MEMORY, *SHARES),
     ),
     Defect(
-        "spent-a-moment-later",
-        "HoursBudget.follow_at",
-        swap(">=", ">"),
-        "an ask is allocated when exactly all hours are used",
-        (*MEMORY, *SHARES),
-    ),
-    Defect(
-        "window-carries-over",
-        "HoursBudget.at",
-        swap("0 , max", "used, max"),
-        "a new window begins with what was used in the last",
-        MEMORY,
-    ),
-    Defect(
-        "nobody-wakes-at-the-reset",
-        "clock:pass_time",
-        drop("mark"),
-        "asks that wait for hours go on waiting in the next window",
-        SHARES,
-    ),
-    Defect(
         "order-stands-still",
         "clock:follow_time",
         drop("ranks"),
@@ -70,27 +48,6 @@ FAIR_SHARE = (
         swap("self . _rests (", "self._drop("),
         "a dynamic queue that comes back has used nothing",
         SHARES,
-    ),
-    Defect(
-        "used-hours-go-with-the-partition",
-        "remove_partition",
-        drop("keep"),
-        "a partition that is dropped and brought back has all its hours again",
-        HOURS,
-    ),
-    Defect(
-        "used-hours-go-with-the-budget",
-        "HoursBook._leave",
-        drop("keep"),
-        "a budget that is dropped and brought back has all its hours again",
-        HOURS,
-    ),
-    Defect(
-        "hours-told-with-every-look",
-        "HoursBook._plan",
-        swap("budget . spent != budget . told", "budget.spent"),
-        "an event tells again and again that the hours have run out",
-        HOURS,
     ),
     Defect(
         "down-time-is-free",

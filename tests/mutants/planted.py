@@ -2,6 +2,7 @@
 
 from extensions.ageing.mutants import AGEING
 from extensions.autoscaler.mutants import AUTOSCALER
+from extensions.hours.mutants import OF_HOURS
 from extensions.quota_change.mutants import QUOTA_CHANGE
 from mutants.of_backfill import BACKFILL
 from mutants.of_budgets import BUDGETS
@@ -47,5 +48,6 @@ ALL = (
     *AGEING,
     *AUTOSCALER,
     *QUOTA_CHANGE,
+    *OF_HOURS,
     *BACKFILL,
 )

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from licorne_core.extensions.budgets.messages import BudgetCheck
-from licorne_core.messages.fairness import HoursCheck
+from licorne_core.messages.checks import RuleCheck
 from licorne_core.messages.operators import StoppedQueueCheck
 from licorne_core.messages.reasons import Check, LimitCheck, QueueCheck, RunningCheck
 from licorne_core.messages.reports import WaitingAsks
@@ -29,8 +29,10 @@ Row = tuple[QueuePath, str, str]
 def subject(check: Check) -> str:
     """The queue, user, group or budget that a check is about."""
     match check:
-        case QueueCheck() | StoppedQueueCheck() | HoursCheck():
+        case QueueCheck() | StoppedQueueCheck():
             return check.queue
+        case RuleCheck():
+            return check.subject
         case LimitCheck() | RunningCheck():
             return check.queue if check.kind == "queue" else f"{check.name} in {check.queue}"
         case BudgetCheck():

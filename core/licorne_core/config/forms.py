@@ -12,7 +12,10 @@ from licorne_core.values.errors import ConfigError
 from licorne_core.values.names import Pattern
 from licorne_core.values.resources import Items, parse_quantity
 from licorne_core.values.tags import is_level
-from licorne_core.values.windows import DAY, HoursLimit, Window
+from licorne_core.values.windows import DAY
+
+NOT_INHERITED = "any; not inherited"
+"""Of a property: the queues for which it counts, where it is of one queue alone."""
 
 INTEGER = Pattern("[+-]?[0-9]{1,20}")
 _FRACTION = Pattern("[0-9]{1,9}([.][0-9]{1,9})?")
@@ -49,6 +52,26 @@ class Property(NamedTuple):
     """Of an extension: the value with which the queue is as without it."""
     unset: str = ""
     """Of an extension: what plans say of a queue without it; empty for nothing."""
+
+
+class Family(NamedTuple):
+    """Properties of an extension that differ by a name in their keys, such as that of a resource.
+
+    The setting is a tuple of what they give, in the order of their keys.
+    """
+
+    key: Key
+    setting: str
+    begin: str
+    end: str
+    read: Callable[[str, str], Any]
+    """Reader of the name and the text."""
+
+    def name_in(self, key: str) -> str:
+        """The name in a key of the family; empty for another key."""
+        begin, end = self.begin, self.end
+        is_one = key.startswith(begin) and key.endswith(end) and len(key) > len(begin) + len(end)
+        return key[len(begin) : -len(end)] if is_one else ""
 
 
 def one_of(words: Mapping[str, Any]) -> Form:
@@ -142,15 +165,6 @@ def _read_weight(text: str) -> float:
     if not 0 <= weight <= 1:
         raise UnusableError("is no number from 0 to 1, such as 0.5")
     return weight
-
-
-def read_hours(resource: str, text: str) -> HoursLimit:
-    """Resource-hours of a window, such as ``500/week``."""
-    amount, _, window = text.partition("/")
-    try:
-        return HoursLimit(resource, parse_quantity(resource, amount), Window(window.strip().lower()))
-    except (ConfigError, ValueError):
-        raise UnusableError("is no amount in a window, such as 500/week: hour, day, week, month") from None
 
 
 FLAG = replace(one_of({"true": True, "false": False}), kind=Kind.FLAG, choices=())

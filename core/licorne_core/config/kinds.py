@@ -26,7 +26,7 @@ class Kind(Enum):
     NAME_LIST = "names, separated by commas"
     NUMBER = "number"
     GAIN = "`N/duration`, `N/duration max M`"
-    HOURS = "amount, `/` and `hour`, `day`, `week` or `month`"
+    AMOUNT_IN_WINDOW = "amount, `/` and `hour`, `day`, `week` or `month`"
 
 
 @dataclass(frozen=True, slots=True)

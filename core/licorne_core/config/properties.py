@@ -11,23 +11,23 @@ from licorne_core.config.forms import (
     FLAG,
     HALF_LIFE_FORM,
     LEVELS,
+    NOT_INHERITED,
     NOTICE,
     WAIT,
     WEIGHT_FORM,
+    Family,
     Form,
     Property,
     UnusableError,
     member_of,
     one_of,
-    read_hours,
     whole,
 )
-from licorne_core.config.kinds import Key, Kind, section
+from licorne_core.config.kinds import Key, section
 from licorne_core.config.report import meant_by, not_usual
 from licorne_core.config.schema import AppSortPolicy, Backfill, PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.values.errors import shown
 from licorne_core.values.ranking import INT32_MAX, INT32_MIN
-from licorne_core.values.windows import HoursLimit
 
 APP_SORT_POLICY = "application.sort.policy"
 APP_SORT_PRIORITY = "application.sort.priority"
@@ -43,8 +43,6 @@ RESERVATION_MAX_NODES = "reservation.max.nodes"
 APP_RESERVATION_MAX_NODES = "application.reservation.max.nodes"
 HALF_LIFE = "fairshare.half-life"
 WEIGHT = "fairshare.weight"
-BUDGET, HOURS = "budget.", "-hours"
-BUDGET_HOURS = f"{BUDGET}<resource>{HOURS}"
 
 _STANDARD = QueueSettings()
 
@@ -55,13 +53,12 @@ def _property(name: str, setting: str, form: Form, what: str, spec: str, where: 
     return Property(key, setting, form)
 
 
-def _of_extensions() -> Iterator[Property]:
-    """The properties of the extensions, looked up by name, as the configuration names none of them."""
+def _of_extensions(table: str) -> Iterator[Any]:
+    """A table of the extensions' keys, looked up by name, as the configuration names none of them."""
     for _, module in import_module("licorne_core.extensions").modules("keys"):
-        yield from module.PROPERTIES
+        yield from getattr(module, table, ())
 
 
-_NOT_INHERITED = "any; not inherited"
 _PROPERTIES = (
     _property(
         APP_SORT_POLICY,
@@ -85,7 +82,7 @@ _PROPERTIES = (
         whole(INT32_MIN, INT32_MAX),
         "added to the priority that the parent sees",
         "4.11",
-        _NOT_INHERITED,
+        NOT_INHERITED,
     ),
     _property(
         PRIORITY_POLICY,
@@ -93,7 +90,7 @@ _PROPERTIES = (
         one_of({"default": False, "fence": True}),
         "`fence`: the parent sees only the offset",
         "4.11",
-        _NOT_INHERITED,
+        NOT_INHERITED,
     ),
     _property(
         PREEMPTION_POLICY,
@@ -224,25 +221,18 @@ _PROPERTIES = (
         WEIGHT_FORM,
         "decayed usage is divided by it; a queue of weight 0 comes last",
         "4.9",
-        _NOT_INHERITED,
+        NOT_INHERITED,
     ),
 )
-OF_EXTENSIONS = tuple(_of_extensions())
+OF_EXTENSIONS: tuple[Property, ...] = tuple(_of_extensions("PROPERTIES"))
+_FAMILIES: tuple[Family, ...] = tuple(_of_extensions("FAMILIES"))
 _EXTENDED = {each.setting: each.standard for each in OF_EXTENSIONS}
 _PLACES = {each.key.name: [each] for each in _PROPERTIES}
 for _each in OF_EXTENSIONS:
     _PLACES.setdefault(_each.after or _each.key.name, []).append(_each)
 _IN_PLACE = tuple(chain.from_iterable(_PLACES.values()))
-_BUDGET = Key(
-    BUDGET_HOURS,
-    Kind.HOURS,
-    "resource-hours that the queue and all below it may use in each hour, day, week or month of UTC: "
-    "`500/week`. Once they are used up, asks for the resource wait for the next window; what runs goes on",
-    "4.7",
-    where=_NOT_INHERITED,
-)
 
-PROPERTIES = section(*(each.key for each in _IN_PLACE), _BUDGET)
+PROPERTIES = section(*(each.key for each in _IN_PLACE), *(each.key for each in _FAMILIES))
 """The properties with a meaning for the core."""
 
 
@@ -250,9 +240,9 @@ def merge_properties(parent: Mapping[str, str], own: Mapping[str, str]) -> dict[
     """The properties of a managed queue: its parent's merged ones, overridden by its own.
 
     Priority policy and offset start over in every queue, and of preemption policies only
-    ``disabled`` goes on. Weights and budgets are of one queue.
+    ``disabled`` goes on. Weights, and families that say so, are of one queue.
     """
-    merged = {key: text for key, text in parent.items() if key != WEIGHT and not budgeted(key)}
+    merged = {key: text for key, text in parent.items() if key != WEIGHT and not _is_of_one_queue(key)}
     for key, fresh in ((PRIORITY_POLICY, "default"), (PRIORITY_OFFSET, "0")):
         if key in merged:
             merged[key] = fresh
@@ -270,16 +260,14 @@ def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None
     """
     doubts: list[str] = []
     found = _read(properties, doubts)
-    given = tuple(
+    given = [
         (name, value)
         for name, standard in _EXTENDED.items()
         if (value := found.pop(name, standard)) != standard
-    )
+    ]
+    given += [(each.setting, some) for each in _FAMILIES if (some := _members(each, properties, doubts))]
     if given:
-        found["extended"] = given
-    hours = _hours(properties, doubts)
-    if hours:
-        found["hours"] = hours
+        found["extended"] = tuple(given)
     if warnings is not None:
         warnings += doubts
     return QueueSettings(**found) if found else _STANDARD
@@ -303,25 +291,23 @@ def _read(properties: Mapping[str, str], doubts: list[str]) -> dict[str, Any]:
     return found
 
 
-def budgeted(key: str) -> str:
-    """The resource of a budget's key; empty for another key."""
-    is_budget = key.startswith(BUDGET) and key.endswith(HOURS) and len(key) > len(BUDGET) + len(HOURS)
-    return key[len(BUDGET) : -len(HOURS)] if is_budget else ""
+def _is_of_one_queue(key: str) -> bool:
+    return any(family.name_in(key) for family in _FAMILIES if family.key.where == NOT_INHERITED)
 
 
-def _hours(properties: Mapping[str, str], doubts: list[str]) -> tuple[HoursLimit, ...]:
-    """The budgets of resource-hours, by resource."""
+def _members(family: Family, properties: Mapping[str, str], doubts: list[str]) -> tuple[Any, ...]:
+    """What the properties of a family give, in the order of their keys."""
     found = []
     for key in sorted(properties):
-        resource = budgeted(key)
-        if not resource:
+        name = family.name_in(key)
+        if not name:
             continue
         try:
-            found.append(read_hours(resource, properties[key]))
+            found.append(family.read(name, properties[key]))
         except UnusableError as why:
             doubts.append(f"{key}: '{shown(properties[key])}' {why}; taken as none")
             continue
-        usual = meant_by(resource)
+        usual = meant_by(name)
         if usual:
-            doubts.append(f"{key}: {not_usual(resource, usual)}")
+            doubts.append(f"{key}: {not_usual(name, usual)}")
     return tuple(found)

@@ -8,7 +8,6 @@ from typing import Any
 from licorne_core.values.errors import Place
 from licorne_core.values.names import Acl, Pattern, is_pattern
 from licorne_core.values.resources import Items, Resources
-from licorne_core.values.windows import HoursLimit
 
 
 class AppSortPolicy(Enum):
@@ -79,7 +78,6 @@ class QueueSettings:
     swap_seconds: int = 300
     half_life: float = 0.0
     weight: float = 1.0
-    hours: tuple[HoursLimit, ...] = ()
     extended: tuple[tuple[str, Any], ...] = ()
     """Settings of extensions by their names, as far as they are given and not off."""
 

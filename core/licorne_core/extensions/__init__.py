@@ -24,6 +24,7 @@ NAMES = (
     "budgets",
     "quota_change",
     "stops",
+    "hours",
     "drains",
     "queue_stops",
     "back_off",

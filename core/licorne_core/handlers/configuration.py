@@ -57,11 +57,13 @@ def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) ->
     partition.awaited.update(
         {AppId(name): mark for name, mark in rm.marks_in(partition.name, "holds").items()}
     )
-    for memory in rm.memory.of(partition.name):
-        yield from partition.shares.restore(memory, job.now)
+    for kept in rm.kept.of(partition.name):
+        yield from partition.shares.restore(kept.get("fair_memory", {}), job.now)
+        for extension in partition.points.restore:
+            yield from extension.restore(kept.get(extension.name, {}), job.now)
     yield PARTITION
     yield from _settle_queues(job, partition, config, is_new=True)
-    rm.memory.forget(partition.name)
+    rm.kept.forget(partition.name)
     rm.partitions[partition.name] = partition
 
 
@@ -185,16 +187,16 @@ def remove_partition(job: OutcomeJob, registry: Registry, rm: Rm, name: Partitio
         partition.journal.note_all(node_removed(job.now, node.node_id, total))
         yield 1
     job.tell()
-    partition.shares.settle(job.now)
+    partition.settle(job.now)
     if partition.journal.on:
         queues = [(queue, snapshot(queue), None) for queue in partition.tree.walk()]
         for fact in facts(reversed(queues), job.now):
             partition.journal.note(fact)
             yield 1
-    for memory in partition.shares.kept(job.now):
+    for kept in partition.kept(job.now):
         yield PARTITION
-        if memory is not None:
-            rm.memory.keep(name, memory)
+        if kept is not None:
+            rm.kept.keep(name, kept)
     rm.forget(name)
     registry.drop(partition)
 

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final, cast
 
 from licorne_core.handlers import backfill, gangs, lifecycle, predicates, preemption, victims
-from licorne_core.handlers.clock import follow_time, pass_time
+from licorne_core.handlers.clock import follow_time
 from licorne_core.handlers.lifecycle import allocation_made
 from licorne_core.handlers.outcome import (
     Commands,
@@ -114,6 +114,8 @@ def clean_queues(job: TimerJob) -> Iterator[int]:
         for queue in removed:
             partition.dirty.forget_leaf(queue)
             partition.shares.detach(queue)
+            for extension in partition.points.removed:
+                extension.removed(queue)
         for queue in removed:
             if queue.parent is not None and queue.parent.is_leaf:
                 # The last of its children is gone, and it holds applications from now on.
@@ -164,8 +166,8 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
     said = firing.said + partition.calls.take_unsaid()
     for timer in firing.again:
         partition.timers.set(timer, now)
-    if partition.shares.touched:
-        partition.shares.settle(now)
+    if partition.usage.touched:
+        partition.settle(now)
     partition.dirty.open_blockers()
     return firing.outcome.effects(partition.rm_id) + said
 
@@ -173,11 +175,6 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
 def _deadline_of(timer: Timer) -> Deadline:
     """What is done then: by the table of its extension if that has it there, or else for its kind."""
     return _DEADLINES.get(timer.name) or _DEADLINES[timer.due]
-
-
-def _follow_hours(firing: Firing, _: Timer) -> None:
-    """A new window of a budget of hours may have begun."""
-    firing.part.left -= pass_time(firing.partition, firing.now, firing.part.left)
 
 
 def _extension(firing: Firing, timer: Timer) -> None:
@@ -244,7 +241,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     allocate = partition.allocations.allocate
     predicates = partition.predicates
     partition.counters.turns += 1
-    if partition.shares.is_on and not follow_time(partition, now):
+    if partition.usage.followers and not follow_time(partition, now):
         return []
     cycle.begin_turn(now, min(MOST_TRIES, TRIES * (decisions + 1)))
     for _ in range(decisions):
@@ -268,8 +265,8 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         outcome.updates += allocation_made(partition, leaf, app, allocation, now)
     else:
         partition.dirty.open_blockers()
-    if partition.shares.touched:
-        partition.shares.settle(now)
+    if partition.usage.touched:
+        partition.settle(now)
     partition.counters.asks_tried = cycle.tried
     partition.counters.work = cycle.cost
     partition.counters.search_work = partition.preemption.work
@@ -296,7 +293,6 @@ _DEADLINES: Final[Deadlines] = {
     Due.GO_ON: Deadline(),
     Due.CLEAN_QUEUES: Deadline(work=clean_queues),
     Due.ANSWER: Deadline(_answers_overdue),
-    Due.HOURS: Deadline(_follow_hours),
     Due.EXTENSION: Deadline(_extension),
     Due.EXTENSION_WORK: Deadline(work=_extension_work, on_hold=False),
     Due.TRY_AGAIN: Deadline(_try_again),

@@ -177,9 +177,9 @@ class Moves:
 
     def _mark_usage(self, app: Application) -> None:
         """The application has more or less than before."""
-        shares = self._dirty.shares
-        if shares.is_on:
-            shares.touched[app] = app.leaf
+        usage = self._dirty.usage
+        if usage.followers:
+            usage.touched[app] = app.leaf
         self._dirty.mark_app(app)
 
     def _mark_freed(self, app: Application) -> None:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
-from licorne_core.messages.fairness import FairMemory
+from licorne_core.messages.kept import KeptByPartition
 from licorne_core.messages.notices import AnswerNotices
 from licorne_core.messages.operators import ChangeApplication, HoldApplication, Marks
 from licorne_core.values.asks import Ask
@@ -60,7 +60,7 @@ class RegisterRm:
     predicates: PredicatePolicy | None = None
     container_states: bool = True
     marks: Marks = field(default_factory=dict)
-    memory: FairMemory = field(default_factory=dict)
+    memory: KeptByPartition = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

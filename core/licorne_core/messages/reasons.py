@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Final
 
-from licorne_core.messages.checks import ExtensionCheck
+from licorne_core.messages.checks import ExtensionCheck, RuleCheck
 from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.messages.commands import Hold
-from licorne_core.messages.fairness import HoursCheck
 from licorne_core.messages.operators import HeldCheck, OperatorMark, StoppedQueueCheck, told
 from licorne_core.messages.topology import TopologyCheck
 from licorne_core.values.asks import QueueReservations, ReservationBound
@@ -382,7 +381,7 @@ Check = (
     | LimitCheck
     | QueueCheck
     | ExtensionCheck
-    | HoursCheck
+    | RuleCheck
     | GangCheck
     | TopologyCheck
     | AnswersCheck

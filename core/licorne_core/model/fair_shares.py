@@ -1,27 +1,28 @@
-"""The memory of one partition: decayed usage of queues and users, and budgets of resource-hours.
+"""The memory of one partition: decayed usage of queues and users.
 
 Accounts follow the books at the end of each command and turn (`settle`), for the applications whose
 usage has changed meanwhile: all changes of one command have its time. An account outlives its queue: a
 dynamic queue comes back with what was used under its name.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import floor
 from typing import Final
 
 from licorne_core.config.schema import AppSortPolicy
-from licorne_core.messages.fairness import FairMemory, FairShareReport, KeptUsage, PartitionMemory, UsageOwner
+from licorne_core.messages.fairness import FairShareReport, KeptUsage, UsageOwner
+from licorne_core.messages.kept import BRIDGED, MOST_KEPT
 from licorne_core.model.apps.application import Application
-from licorne_core.model.hours import HoursBook
-from licorne_core.model.memory import BRIDGED, MOST_IDLE, Decayed, hours_of_due, weighted
+from licorne_core.model.memory import Decayed, hours_of_due, weighted
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.rm_context import Journal
-from licorne_core.values.ids import PartitionName, QueuePath, partition_key
+from licorne_core.model.usage import Usage
+from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Resources, add
-from licorne_core.values.timers import Timer, Timers
 from licorne_core.values.windows import HOUR
 
 _PART: Final = 500
+
+FOLLOWS: Final = 1 << 30
 
 
 class UserShares:
@@ -52,26 +53,20 @@ class FairShares:
     """
 
     is_on: bool
-    """True if a queue has a half-life or a budget."""
-    now: float
-    """Time of the last command or turn that changed usage, in unix seconds."""
+    """True if a queue has a half-life."""
     step: int
     """The second by which queues and users are ordered at present."""
 
-    def __init__(self, timers: Timers[Timer], journal: Journal, now: float) -> None:
+    def __init__(self, touched: Usage, now: float) -> None:
         """Start without accounts."""
         self.is_on = False
-        self.now = now
+        self._touched = touched
         self.step = floor(now)
         self.usage: dict[UsageOwner, Decayed] = {}
-        self.hours = HoursBook(timers, journal)
-        """Budgets of resource-hours."""
         self.parents: dict[Queue, None] = {}
         """Queues whose children are ordered by what they have used."""
         self.leaves: dict[Queue, None] = {}
         """Queues whose applications are ordered by what their users have used."""
-        self.touched: dict[Application, Queue] = {}
-        """Applications whose usage may have changed since the last `settle`, with their leaves."""
         self._seen: dict[Application, dict[str, int]] = {}
         self._idle: dict[UsageOwner, None] = {}
         self._users: dict[QueuePath, dict[UsageOwner, None]] = {}
@@ -93,8 +88,8 @@ class FairShares:
             queue.memory = None
             self._rests(owner)
         self._attach_order(queue, settings.half_life, now)
-        self.hours.attach(queue, now)
-        self.is_on = bool(self.parents or self.leaves or self.hours.known)
+        self.is_on = bool(self.parents or self.leaves)
+        self._touched.follow(FOLLOWS, on=self.is_on)
 
     def _attach_order(self, queue: Queue, half_life: float, now: float) -> None:
         by_user = queue.is_leaf and settings_are_fair(queue)
@@ -121,7 +116,7 @@ class FairShares:
                 self._rests(owner)
         for app in leaf.applications.values():
             if half_life:
-                self.touched[app] = leaf
+                self._touched.touched[app] = leaf
             else:
                 self._seen.pop(app, None)
 
@@ -131,7 +126,6 @@ class FairShares:
         self.leaves.pop(queue, None)
         if queue.memory is not None:
             self._rests(UsageOwner(queue.path, ""))
-        self.hours.detach(queue)
 
     def _account(self, owner: UsageOwner, half_life: float, now: float) -> Decayed:
         account = self.usage.get(owner)
@@ -159,28 +153,19 @@ class FairShares:
     def _rests(self, owner: UsageOwner) -> None:
         """The account is of use again if its owner comes back; of too many the oldest goes."""
         self._idle[owner] = None
-        if len(self._idle) > MOST_IDLE:
+        if len(self._idle) > MOST_KEPT:
             self._drop(next(iter(self._idle)))
 
     # What follows from a command
 
-    def settle(self, now: float) -> None:
-        """Have all accounts follow the books: the applications that were touched had changes at `now`."""
-        touched, self.touched = self.touched, {}
-        self.now = now
-        queues: dict[Queue, None] = {}
+    def settle(self, touched: Mapping[Application, Queue], queues: Iterable[Queue], now: float) -> None:
+        """Have all accounts follow the books: usage of these changed at `now`."""
         for app, leaf in touched.items():
             if leaf.users is not None:
                 self._follow_user(app, leaf, leaf.users, now)
-            for queue in leaf.lineage:
-                if queue in queues:
-                    break
-                queues[queue] = None
         for queue in queues:
             if queue.memory is not None:
                 queue.memory.follow(queue.allocated, now)
-        if self.hours.known:
-            self.hours.settle(queues, now)
 
     def _follow_user(self, app: Application, leaf: Queue, users: UserShares, now: float) -> None:
         used = add(app.allocated, app.placeholder_allocated)
@@ -235,7 +220,7 @@ class FairShares:
 
     # What is told
 
-    def kept(self, now: float) -> Iterator[PartitionMemory | None]:
+    def kept(self, now: float) -> Iterator[Mapping[UsageOwner, KeptUsage] | None]:
         """What is to be remembered as of `now`, after a None wherever the reader may pause.
 
         Of those that use nothing it is the same until something changes.
@@ -247,60 +232,19 @@ class FairShares:
             usage[owner] = KeptUsage(account.half_life, time, account.at(time), dict(account.amounts), before)
             if not number % _PART:
                 yield None
-        yield PartitionMemory(usage=usage, hours=self.hours.kept(now))
+        yield usage
 
-    def restore(self, memory: PartitionMemory, now: float) -> Iterator[int]:
+    def restore(self, kept: Mapping[UsageOwner, KeptUsage], now: float) -> Iterator[int]:
         """Remember what was kept, before any queue is attached; each step yields its cost."""
-        for number, (owner, kept) in enumerate(memory.usage.items(), 1):
-            account = Decayed(kept.half_life, min(kept.time, now))
-            account.values, account.amounts = dict(kept.values), dict(kept.amounts)
-            account.before = dict(kept.before)
+        for number, (owner, one) in enumerate(kept.items(), 1):
+            account = Decayed(one.half_life, min(one.time, now))
+            account.values, account.amounts = dict(one.values), dict(one.amounts)
+            account.before = dict(one.before)
             account.follow({}, min(now, account.time + BRIDGED))
             self._put(owner, account)
             self._rests(owner)
             if not number % _PART:
                 yield _PART
-        for key, hours in memory.hours.items():
-            self.hours.keep(key, hours)
-
-
-class KeptMemory:
-    """What the partitions of one RM remember that are not there: one of the name takes it over."""
-
-    by_name: dict[PartitionName, PartitionMemory]
-
-    def __init__(self, memory: FairMemory) -> None:
-        """Start with what was kept before the registration."""
-        self.by_name = dict(memory)
-
-    def of(self, name: PartitionName) -> list[PartitionMemory]:
-        """What a partition of the name, in any case of letters, is to remember."""
-        key = partition_key(name)
-        return [kept for known, kept in self.by_name.items() if partition_key(known) == key]
-
-    def forget(self, name: PartitionName) -> None:
-        """The partition is there, and remembers by itself."""
-        key = partition_key(name)
-        self.by_name = {known: kept for known, kept in self.by_name.items() if partition_key(known) != key}
-
-    def keep(self, name: PartitionName, memory: PartitionMemory) -> None:
-        """Remember for a partition that is dropped, as its configuration may come back.
-
-        All of them together have as much as one partition may remember of queues that are gone. Of
-        more, the partition that was dropped first is forgotten.
-        """
-        usage = [(owner, kept) for owner, kept in memory.usage.items() if kept.values]
-        hours = list(memory.hours.items())
-        if usage or hours:
-            self.by_name[name] = PartitionMemory(
-                usage=dict(usage[-MOST_IDLE:]), hours=dict(hours[-MOST_IDLE:])
-            )
-        while self._has_too_much():
-            del self.by_name[next(iter(self.by_name))]
-
-    def _has_too_much(self) -> bool:
-        kept = self.by_name.values()
-        return max(sum(len(one.usage) for one in kept), sum(len(one.hours) for one in kept)) > MOST_IDLE
 
 
 def usage_report(account: Decayed, divisors: Resources, weight: float, now: float) -> FairShareReport:

@@ -1,6 +1,6 @@
-"""What has been used so far, as far as decisions remember it: decayed usage, and hours in a window.
+"""What has been used so far, as far as decisions remember it: decayed usage.
 
-Both are integrals of amounts over time. They change in closed form while an amount is constant, so an
+It is an integral of amounts over time. It changes in closed form while an amount is constant, so an
 account keeps a sum and its time, and moves on when its amounts change. Reading it changes nothing:
 the same changes at the same times give the same sums.
 """
@@ -9,18 +9,8 @@ from collections.abc import Mapping
 from math import expm1, floor, inf, log
 from typing import Final
 
-from licorne_core.messages.fairness import KeptHours
-from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Resources
-from licorne_core.values.windows import HOUR, HoursLimit, Span, window_at
-
-MICROSECONDS: Final = 1_000_000
-
-MOST_IDLE: Final = 10_000
-"""Accounts without a queue, or of users without an allocation: beyond these the oldest are forgotten."""
-
-BRIDGED: Final = 600.0
-"""Longest time without a server, in seconds, for which usage counts as unchanged."""
+from licorne_core.values.windows import HOUR
 
 _LN2: Final = log(2.0)
 
@@ -117,118 +107,3 @@ def hours_of_due(sums: Mapping[str, float], divisors: Resources) -> float:
 def weighted(share: float, weight: float) -> float:
     """The share that siblings are ordered by: a queue of weight 0 comes last, whatever it has used."""
     return share / weight if weight > 0.0 else inf
-
-
-class HoursBudget:
-    """Resource-hours that a queue may use in a window, in whole numbers: amounts times microseconds.
-
-    `spent` is what was true at `time`; time alone may have changed it since (`changes_at`).
-    """
-
-    __slots__ = (
-        "amount",
-        "foreseen",
-        "limit",
-        "most",
-        "path",
-        "resource",
-        "span",
-        "spent",
-        "time",
-        "told",
-        "used",
-    )
-
-    def __init__(self, path: QueuePath, limit: HoursLimit, now: float) -> None:
-        """Start with nothing used. `path` is that of the queue."""
-        self.path = path
-        self.limit = limit
-        self.resource = limit.resource
-        self.most = _most(limit)
-        """The limit, in amounts times microseconds."""
-        self.amount = 0
-        self.foreseen = 0
-        """The largest amount with which nothing changes before its deadline (`HoursBook`)."""
-        self.used = 0
-        """In the window that `time` is in."""
-        self.time = microseconds(now)
-        self.span = window_at(limit.window, now)
-        self.spent = self.used >= self.most
-        self.told = False
-        """`spent` as the last event has it."""
-
-    def at(self, now: float) -> tuple[Span, int]:
-        """The window of a time from the last change on, and what is used in it, if nothing changes."""
-        time = max(self.time, microseconds(now))
-        span, used, begin = self.span, self.used, self.time
-        if time >= span.end * MICROSECONDS:
-            span = window_at(self.limit.window, time / MICROSECONDS)
-            used, begin = 0, max(begin, span.begin * MICROSECONDS)
-        return span, used + self.amount * (time - begin)
-
-    def follow(self, amount: int, now: float) -> bool:
-        """Note the present usage, which was the former one until now; True if `spent` has changed."""
-        return self.follow_at(amount, microseconds(now))
-
-    def follow_at(self, amount: int, time: int) -> bool:
-        """The same, at a time in microseconds: the hot path of queues that have budgets."""
-        if time > self.time:
-            if time < self.span.end * MICROSECONDS:
-                self.used += self.amount * (time - self.time)
-            else:
-                self.span, self.used = self.at(time / MICROSECONDS)
-            self.time = time
-        self.amount = amount
-        spent = self.used >= self.most
-        changed = spent != self.spent
-        self.spent = spent
-        return changed
-
-    def change(self, limit: HoursLimit, now: float) -> None:
-        """Set another limit. What was used counts on, unless the windows are others."""
-        self.follow(self.amount, now)
-        if limit.window is not self.limit.window:
-            self.span, self.used = window_at(limit.window, now), 0
-        self.limit, self.most = limit, _most(limit)
-        self.spent = self.used >= self.most
-
-    def restore(self, kept: KeptHours, until: float) -> None:
-        """Start from what was kept; what was in use then went on until a time, in unix seconds."""
-        if kept.window is not self.limit.window:
-            return
-        self.time = kept.time
-        self.span = window_at(self.limit.window, kept.time / MICROSECONDS)
-        self.used, self.amount = kept.used, kept.amount
-        self.follow(0, until)
-
-    def kept(self, now: float) -> KeptHours:
-        """What is to be remembered as of `now`; while nothing is in use, as of the last change."""
-        if not self.amount:
-            return KeptHours(self.time, self.used, 0, self.limit.window)
-        return KeptHours(max(self.time, microseconds(now)), self.at(now)[1], self.amount, self.limit.window)
-
-    def changes_at(self, amount: int) -> float | None:
-        """When time alone changes `spent` while that amount is in use, in unix seconds; None for never."""
-        if self.spent:
-            return float(self.span.end)
-        if amount <= 0:
-            return None
-        due = self.time + _up(self.most - self.used, amount)
-        end = self.span.end * MICROSECONDS
-        if due >= end:
-            # The next window begins with nothing used.
-            due = end + _up(self.most, amount)
-        return due / MICROSECONDS
-
-
-def _most(limit: HoursLimit) -> int:
-    return limit.amount * HOUR * MICROSECONDS
-
-
-def microseconds(time: float) -> int:
-    """A time in unix seconds as microseconds."""
-    return round(time * MICROSECONDS)
-
-
-def _up(amount: int, divisor: int) -> int:
-    return -(-amount // divisor)

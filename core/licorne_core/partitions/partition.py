@@ -6,11 +6,15 @@ An RM may have so many of them, of so many bytes (`RmCaps`). Beyond that, the on
 that ended first gives way.
 """
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from licorne_core.config.schema import Backfill, PartitionConfig
 from licorne_core.ledger.allocating import Allocations, Pairs
 from licorne_core.ledger.moves import Cluster, Moves
 from licorne_core.ledger.pending import PendingAsks, Placeholders
 from licorne_core.messages.commands import Options
+from licorne_core.messages.kept import Kept
 from licorne_core.messages.operators import ApplicationMarks
 from licorne_core.messages.reports import Turn
 from licorne_core.model.apps.application import Application
@@ -27,6 +31,7 @@ from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.quotas import Tally
 from licorne_core.model.rm_context import RmContext
 from licorne_core.model.runtimes import Runtimes
+from licorne_core.model.usage import Usage
 from licorne_core.partitions.jobs import Job
 from licorne_core.points import Former, Kinds, Points
 from licorne_core.scheduling.cycle import Cycle
@@ -103,8 +108,9 @@ class Partition:
         mode = config.root.settings.backfill
         self.runtimes = None if mode is Backfill.OFF else Runtimes()
         self.index, self.wakeups = NodeIndex(self.nodes, options.tuning), Wakeups(self.nodes, name)
-        self.shares = FairShares(self.timers, self.journal, now)
-        self.dirty = Dirty(self.tree, self.index, self.wakeups, self.shares)
+        self.usage = Usage(now)
+        self.shares = FairShares(self.usage, now)
+        self.dirty = Dirty(self.tree, self.index, self.wakeups, self.shares, self.usage)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
         self.claims = Claims()
         self.shadows = Shadows(
@@ -174,6 +180,7 @@ class Partition:
             self.timers,
             self.preemption,
             Watch(self.journal),
+            self.journal,
             self.rm.core,
             self.claims,
             self.places,
@@ -212,17 +219,40 @@ class Partition:
         is_wanted = tally.requests > tally.allocations or bool(self.places.present)
         return self.wakeups.waiting.runnable and may_decide and is_wanted
 
-    def leaf_of(self, app: Application) -> Queue:
-        """The leaf that the application is in."""
-        leaf = app.leaf
-        assert isinstance(leaf, Queue), f"application {app.app_id} is in no queue"
-        return leaf
+    def settle(self, now: float) -> None:
+        """Let extensions follow the usage that has changed, at `now`."""
+        touched, queues = self.usage.take(now)
+        self.shares.settle(touched, queues, now)
+        for extension in self.points.settle:
+            extension.settle(touched, queues, now)
 
     def attach(self, queue: Queue, before: Former | None, now: float) -> None:
         """Let extensions follow a queue that has other settings, or is new (`Extension.settled`)."""
         for extension in self.points.settled:
             extension.settled(queue, before, now)
         self.shares.attach(queue, now)
+
+    def kept(self, now: float) -> Iterator[Kept | None]:
+        """What its extensions keep as of `now`, after a None wherever the reader may pause."""
+        found: dict[str, Mapping[Any, Any]] = {}
+        for usage in self.shares.kept(now):
+            if usage is None:
+                yield None
+            elif usage:
+                found["fair_memory"] = usage
+        for extension in self.points.kept:
+            for things in extension.kept(now):
+                if things is None:
+                    yield None
+                elif things:
+                    found[extension.name] = things
+        yield found
+
+    def leaf_of(self, app: Application) -> Queue:
+        """The leaf that the application is in."""
+        leaf = app.leaf
+        assert isinstance(leaf, Queue), f"application {app.app_id} is in no queue"
+        return leaf
 
 
 def remember_completed(partition: Partition, app: Application, now: float) -> None:

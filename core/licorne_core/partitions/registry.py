@@ -17,10 +17,10 @@ from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import Hold, Options, RegisterRm
 from licorne_core.model.apps.application import Application
 from licorne_core.model.core import Core, Shared
-from licorne_core.model.fair_shares import KeptMemory
 from licorne_core.model.rm_context import RmContext
 from licorne_core.partitions.agenda import Agenda
 from licorne_core.partitions.jobs import Jobs, Slice
+from licorne_core.partitions.kept import KeptOfPartitions
 from licorne_core.partitions.partition import Partition, forget_all_ended
 from licorne_core.points import Kinds
 from licorne_core.scheduling.waiting.wakeups import Wakeups
@@ -85,9 +85,11 @@ def _take_apart(partition: Partition) -> Iterator[int]:
     yield from _empty(partition.foreign)
     # The last things that know applications, groups of asks and nodes.
     yield from partition.tree.take_apart()
+    for extension in partition.points.dispose:
+        yield from extension.dispose()
     shares = partition.shares
-    here = (partition.completed, partition.rejected, partition.claims.held)
-    for known in (*here, shares.parents, shares.leaves, shares.touched):
+    here = (partition.completed, partition.rejected, partition.claims.held, partition.usage.touched)
+    for known in (*here, shares.parents, shares.leaves):
         yield from _empty(known)
     partition.check_context.extensions.clear()
     partition.wakeups.clear()
@@ -180,8 +182,8 @@ class Rm:
         self.marks = dict(request.marks)
         """What operators did before the registration, and in partitions that are gone: those that are
         built take their part of it."""
-        self.memory = KeptMemory(request.memory)
-        """What partitions remembered before the registration, and before they were dropped."""
+        self.kept = KeptOfPartitions(request.memory)
+        """What partitions kept before the registration, and before they were dropped."""
         self.session = 0
         self.registered_time = 0.0
         self.slice_size = slice_size

@@ -32,7 +32,6 @@ one question: does it let an item through now? The kinds, and the changes that o
     OpenPlaceholders      real asks of a task group  no placeholder of the group is open
     QuotaShortage         amounts, in a quota        part of the quota is freed, or the maximum rises
     RunningLimit          accepted applications      an application of the quota stops running
-    HoursSpent            asks for a resource        a new window of the budget begins
     StoppedQueue          its priority-pass items    an operator starts the queue
     FullRoot              asks that require nodes    root has more left, or names further victims
     ReservationLimit      asks that want a node      a reservation ends, or the bound rises

@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Any, Final
 
 from licorne_core.messages import reasons
-from licorne_core.messages.fairness import BUDGET_EXHAUSTED
 from licorne_core.messages.operators import (
     APPLICATION_HELD,
     QUEUE_STOPPED,
@@ -27,12 +26,9 @@ from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Setback
 from licorne_core.model.apps.states import SCHEDULABLE
-from licorne_core.model.hours import WITH_HOURS, spent_budget
-from licorne_core.model.memory import HoursBudget
 from licorne_core.model.queues.queue import Queue, stopped_above
 from licorne_core.model.queues.tree import is_state_aware
 from licorne_core.model.quotas import Quota, SharedQuota, Tracker, excess, first_exceeded
-from licorne_core.scheduling.hours import HoursSpent, hours_checks
 from licorne_core.scheduling.preempting import AnswersOwed
 from licorne_core.scheduling.rules import (
     IN_GANG,
@@ -191,23 +187,6 @@ class _NoPlaceholderOpen(Rule):
             )
 
 
-class _HoursLeft(Rule):
-    """No queue has used up its hours of a resource that the ask wants, in the present window."""
-
-    def obstacle(self, context: CheckContext, asking: Asking) -> HoursBudget | None:
-        return spent_budget(asking.app.leaf, asking.items) if context.dirty.shares.hours.spent else None
-
-    def blocker(self, context: CheckContext, asking: Asking, obstacle: HoursBudget) -> Blocker:
-        return context.wakeups.blockers.get(HoursSpent, obstacle)
-
-    def reports(self, context: CheckContext, asking: Asking, obstacle: HoursBudget | None) -> Checks:
-        requested = dict(asking.group.together) or asking.group.ask_class.resources
-        return hours_checks(asking.app.leaf, requested, context.dirty.shares.now)
-
-    def named(self, obstacle: HoursBudget) -> tuple[str, str]:
-        return self.codes[0], obstacle.path
-
-
 class _WithinMaxima(Rule):
     """With the ask, every queue, user, group and further quota stays within its maximum (spec § 8.3c, e)."""
 
@@ -326,7 +305,6 @@ ASK_RULES: Final = in_order(
             interest=IN_GANG,
             spares_reserved=True,
         ),
-        _HoursLeft(Place.TIME, (BUDGET_EXHAUSTED,), HoursSpent, interest=WITH_HOURS),
         # All others come before queues: preemption does not help against them (§ 8.3c).
         _WithinMaxima(Place.QUOTA, tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
         _MayBeAsked(Place.ANSWER, (reasons.TOO_MANY_ANSWERS_OWED,), AnswersOwed, interest=WITH_PREDICATE),

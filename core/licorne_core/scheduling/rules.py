@@ -15,6 +15,7 @@ from licorne_core.model.core import Core
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.tree import QueueTree
+from licorne_core.model.rm_context import Journal
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.lost_places import LostPlaces
 from licorne_core.scheduling.node_search.candidates import NodeIndex
@@ -49,6 +50,7 @@ class CheckContext:
     timers: Timers[Timer]
     preemption: Preemption
     watch: Watch
+    journal: Journal
     core: Core
     claims: Claims
     places: LostPlaces

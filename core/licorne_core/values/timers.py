@@ -28,7 +28,6 @@ class Due(StrEnum):
     ANSWER = "expect an answer"
     RETRY = "ask again"
     NOTICE = "stop a victim under notice"
-    HOURS = "follow the hours of budgets"
     EXTENSION = "let an extension follow the time"
     EXTENSION_WORK = "let an extension do its work"
     PLACE = "keep no longer the place"

@@ -62,12 +62,3 @@ def _first_day(number: int) -> int:
     year, month = divmod(1970 * 12 + number - 2, 12)
     leaps = year // 4 - year // 100 + year // 400
     return year * 365 + leaps + (153 * month + 2) // 5 - _MARCH_OF_YEAR_0
-
-
-class HoursLimit(NamedTuple):
-    """Resource-hours that a queue may use in each window."""
-
-    resource: str
-    amount: int
-    """In amounts of the resource times hours."""
-    window: Window

@@ -6,6 +6,7 @@ are renamings: messages of `State`, REST, the rows of the page.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, field, fields
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, cast, get_origin, get_type_hints
 
@@ -27,7 +28,9 @@ class Added(NamedTuple):
 
     name: str
     type: Any
-    read: Callable[[Any, Any], object]
+    read: Callable[..., object]
+    of_time: bool = False
+    """True if it depends on the time of the report, in unix seconds, which is given then as well."""
 
 
 def _of_extensions(table: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -48,15 +51,27 @@ class Of(Generic[S, C]):
         """A field that is read from the object."""
         return cast(T, field(metadata={"read": ("thing", read)}))
 
-    def added(self, report: str, points: Callable[[S, C], Any]) -> Mapping[str, Any]:
+    def added(
+        self, report: str, points: Callable[[S, C], Any], now: Callable[[C], float] | None = None
+    ) -> Mapping[str, Any]:
         """The field `extended`: those that extensions add to the report, as their `reports.py` say."""
-        those = [(name, item) for name, fields in _of_extensions("FIELDS") for item in fields.get(report, ())]
+
+        @cache
+        def those() -> list[tuple[str, Added]]:
+            # Looked up on first use: a module of reports may be imported before this one.
+            return [(name, each) for name, some in _of_extensions("FIELDS") for each in some.get(report, ())]
 
         def read(thing: S, context: C) -> Mapping[str, object]:
             named = points(thing, context).named
-            return {item.name: item.read(named(name), thing) for name, item in those}
+            at = () if now is None else (now(context),)
+            return {
+                item.name: item.read(named(name), thing, *(at if item.of_time else ()))
+                for name, item in those()
+            }
 
-        types = {item.name: item.type for _, item in those}
+        def types() -> Mapping[str, Any]:
+            return {item.name: item.type for _, item in those()}
+
         return cast(Mapping[str, Any], field(metadata={"read": ("thing, context", read), "added": types}))
 
     def within(self, read: Callable[[S, C], T]) -> T:
@@ -65,7 +80,7 @@ class Of(Generic[S, C]):
 
     def table(self, report: type[R]) -> Callable[[S, C], R]:
         """The function that makes a report; a field with a default has the default."""
-        types = types_of(report)
+        types = get_type_hints(report, include_extras=True)
         known: dict[str, Any] = {"report": report, "new_of": object.__new__}
         lines = ["new = new_of(report)"]
         for item in fields(cast(Any, report)):
@@ -78,7 +93,7 @@ class Of(Generic[S, C]):
             elif item.metadata:
                 arguments, known[f"read_{name}"] = item.metadata["read"]
                 value = f"read_{name}({arguments})"
-            elif get_origin(types[name]) is Mapping:
+            elif get_origin(types.get(name)) is Mapping:
                 value = f"dict({value} or ())"
             lines.append(f"put_{name}(new, {value})")
         return cast(Callable[[S, C], R], _made("thing, context", [*lines, "return new"], known))
@@ -95,7 +110,8 @@ def types_of(report: type) -> dict[str, Any]:
     hints = get_type_hints(report, include_extras=True)
     found: dict[str, Any] = {}
     for item in fields(report):
-        found |= item.metadata.get("added", {item.name: hints.get(item.name)})
+        added = item.metadata.get("added")
+        found |= added() if added else {item.name: hints.get(item.name)}
     return found
 
 

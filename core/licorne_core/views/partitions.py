@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
-from licorne_core.messages.fairness import PartitionMemory
+from licorne_core.messages.kept import Kept
 from licorne_core.messages.reports import Census, Metered, PlacementReport, WaitingAsks
 from licorne_core.model.meter import Meter
 from licorne_core.partitions.partition import Partition
@@ -138,7 +138,7 @@ class PartitionViews:
 
     def time(self, partition: Partition) -> float:
         """Time of a report about a partition: never before its last change of usage."""
-        last = partition.shares.now
+        last = partition.usage.time
         return last if self.now is None else max(last, self.now())
 
     def rms(self) -> tuple[RmReport, ...]:
@@ -221,8 +221,8 @@ class PartitionViews:
         """
         return _metered(self._registry.partition(partition).meter, now)
 
-    def memory(self, rm_id: RmId) -> Iterator[tuple[PartitionName, PartitionMemory] | None]:
-        """What each partition of an RM is to remember of usage, if anything; dropped ones too.
+    def memory(self, rm_id: RmId) -> Iterator[tuple[PartitionName, Kept] | None]:
+        """What each partition of an RM keeps for one of its name, if anything; dropped ones too.
 
         There is a None wherever the reader may pause. Nothing for an unknown RM.
         """
@@ -230,12 +230,12 @@ class PartitionViews:
         if rm is None:
             return
         partitions = list(rm.partitions.values())
-        yield from list(rm.memory.by_name.items())
+        yield from list(rm.kept.by_name.items())
         for partition in partitions:
-            for found in partition.shares.kept(self.time(partition)):
+            for found in partition.kept(self.time(partition)):
                 if found is None:
                     yield None
-                elif found.usage or found.hours:
+                elif found:
                     yield partition.name, found
 
     def standing(self, rm_id: RmId, partition: str, app_id: str, key: str) -> Standing | None:

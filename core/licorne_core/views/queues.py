@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from licorne_core.config.schema import TemplateConfig
-from licorne_core.messages.fairness import FairShareReport, HoursReport
+from licorne_core.messages.fairness import FairShareReport
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.model.apps.application import Application
 from licorne_core.model.fair_shares import usage_report
-from licorne_core.model.hours import hours_report
 from licorne_core.model.memory import Decayed
 from licorne_core.model.queues import queue as quota
 from licorne_core.model.queues.queue import Queue
@@ -83,15 +82,14 @@ class QueueReport:
     priority_offset: int = _of(lambda queue: queue.settings.priority_offset)
     preemption_policy: str = _of(lambda queue: queue.settings.preemption.value)
     preemption_delay: Span = _of(lambda queue: queue.settings.preemption_delay)
-    extended: Mapping[str, Any] = _of.added("queue", lambda _, here: here.partition.points)
+    extended: Mapping[str, Any] = _of.added(
+        "queue", lambda _, here: here.partition.points, lambda here: here.now
+    )
     properties: Mapping[str, str]
     counters: QueueCounters = _of(lambda queue: replace(queue.counters))
     template: TemplateConfig | None
     fair_share: FairShareReport | None = _of.within(lambda queue, here: _fair_share(queue, here.now))
     """What the queue has used, where its siblings are ordered by that."""
-    hours_budgets: tuple[HoursReport, ...] = _of.within(
-        lambda queue, here: tuple(hours_report(budget, here.now) for budget in queue.hours)
-    )
 
 
 def _fair_share(queue: Queue, now: float) -> FairShareReport | None:

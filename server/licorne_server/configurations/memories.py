@@ -9,7 +9,6 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from math import isfinite
 from operator import itemgetter
 from typing import Any
 from urllib.parse import quote
@@ -17,11 +16,12 @@ from urllib.parse import quote
 import structlog
 
 from licorne_core.config.schema import Configuration, QueueConfig
-from licorne_core.messages.fairness import FairMemory, KeptHours, KeptUsage, PartitionMemory, UsageOwner
+from licorne_core.messages.fairness import KeptUsage, UsageOwner
+from licorne_core.messages.kept import KeptByPartition
 from licorne_core.values.ids import PartitionName, QueuePath, RmId
-from licorne_core.values.windows import Window
 from licorne_core.views import Views
 from licorne_server.configurations.history import Configurations
+from licorne_server.configurations.kept import count, kept_forms, number, text
 from licorne_server.configurations.shared import MAX_HEAD, document_of, epoch_of, packed_of
 from licorne_server.coordination.store import MAX_DOCUMENT, USAGE, Conflict, StoreError
 from licorne_server.process.clock import Clock, Periodic
@@ -44,6 +44,8 @@ MAX_UNPACKED = 32 * 1024 * 1024
 """Bytes of an unpacked document, at most."""
 
 PEER = "memories"
+
+USAGE_OF = "fair_memory"
 
 
 class Memories(Periodic):
@@ -70,7 +72,7 @@ class Memories(Periodic):
         self._forgotten: dict[RmId, None] = {}
         self._turn = asyncio.Lock()
 
-    async def of(self, rm_id: RmId, config: object, *, is_live: bool) -> FairMemory:
+    async def of(self, rm_id: RmId, config: object, *, is_live: bool) -> KeptByPartition:
         """What the RM's partitions are to remember, which registers with the configuration.
 
         `is_live` is True for an RM that is in the core, and is served by nobody else.
@@ -118,7 +120,9 @@ class Memories(Periodic):
                     continue
                 memory = await self._live(rm_id)
                 if memory:
-                    lives = [kept.half_life for one in memory.values() for kept in one.usage.values()]
+                    lives = [
+                        kept.half_life for one in memory.values() for kept in one.get(USAGE_OF, {}).values()
+                    ]
                     shortest = min([shortest, *lives])
                     await self._write(rm_id, await asyncio.to_thread(pack, memory))
         return max(LEAST_SECONDS, shortest * PART_OF_HALF_LIFE)
@@ -138,7 +142,7 @@ class Memories(Periodic):
             log.warning("kept usage not deleted", rm_id=rm_id, reason=str(error))
         self._forgotten.pop(rm_id, None)
 
-    async def _live(self, rm_id: RmId) -> FairMemory:
+    async def _live(self, rm_id: RmId) -> KeptByPartition:
         steps = self._views.memory(rm_id)
         return dict(await walked(steps, partial(self._time_slices.slice, PEER)))
 
@@ -175,42 +179,44 @@ def key_of(rm_id: RmId) -> str:
 
 
 def remembers(config: Configuration) -> bool:
-    """True if a queue has a half-life or a budget of hours."""
+    """True if something is kept of a queue."""
     return any(_remembers(partition.root) for partition in config.partitions)
 
 
 def _remembers(queue: QueueConfig) -> bool:
-    settings = queue.settings
-    template = queue.child_template
-    own = settings.half_life or settings.hours or (template is not None and template.settings.hours)
+    own = queue.settings.half_life or any(form.is_wanted(queue) for form in kept_forms().values())
     return bool(own) or any(map(_remembers, queue.queues))
 
 
-def pack(memory: FairMemory) -> bytes:
+def pack(memory: KeptByPartition) -> bytes:
     """What an RM remembers as packed JSON; of too much the accounts that changed longest ago are left out.
 
-    Budgets of hours, which stop asks, are left out last.
+    What stops asks is left out last.
     """
-    usage: list[list[Any]] = [
-        [name, *owner, kept.half_life, kept.time, dict(kept.values), dict(kept.amounts)]
-        for name, one in memory.items()
-        for owner, kept in one.usage.items()
-    ]
-    hours = [[name, *place, *kept] for name, one in memory.items() for place, kept in one.hours.items()]
-    usage.sort(key=itemgetter(4), reverse=True)
-    hours.sort(key=itemgetter(3), reverse=True)
+    lists: dict[str, list[list[Any]]] = {"usage": _entries(memory)}
+    lists["usage"].sort(key=itemgetter(4), reverse=True)
+    for of, form in kept_forms().items():
+        lists[form.name] = [
+            [name, *form.write(*item)] for name, one in memory.items() for item in one.get(of, {}).items()
+        ]
+        lists[form.name].sort(key=itemgetter(1 + form.time), reverse=True)
     while True:
-        document = {"format": FORMAT, "usage": usage, "hours": hours}
-        packed = zlib.compress(json.dumps(document).encode())
+        packed = zlib.compress(json.dumps({"format": FORMAT, **lists}).encode())
         if len(packed) + MAX_HEAD <= MAX_DOCUMENT:
             return packed
-        if usage:
-            usage = usage[: len(usage) * 3 // 4]
-        else:
-            hours = hours[: len(hours) * 3 // 4]
+        longer = next(name for name, entries in lists.items() if entries)
+        lists[longer] = lists[longer][: len(lists[longer]) * 3 // 4]
 
 
-def unpack(packed: bytes) -> FairMemory:
+def _entries(memory: KeptByPartition) -> list[list[Any]]:
+    return [
+        [name, *owner, kept.half_life, kept.time, dict(kept.values), dict(kept.amounts)]
+        for name, one in memory.items()
+        for owner, kept in one.get(USAGE_OF, {}).items()
+    ]
+
+
+def unpack(packed: bytes) -> KeptByPartition:
     """What was packed.
 
     Raises:
@@ -229,45 +235,25 @@ def unpack(packed: bytes) -> FairMemory:
         raise ValueError(f"{type(error).__name__}: {error}") from None
 
 
-def _memory(document: Mapping[str, Any]) -> FairMemory:
-    usage: dict[PartitionName, dict[UsageOwner, KeptUsage]] = {}
-    hours: dict[PartitionName, dict[tuple[QueuePath, str], KeptHours]] = {}
+def _memory(document: Mapping[str, Any]) -> KeptByPartition:
+    found: dict[PartitionName, dict[str, dict[Any, Any]]] = {}
     for name, path, user, half_life, time, values, amounts in document["usage"]:
-        owner = UsageOwner(QueuePath(_text(path)), _text(user))
+        owner = UsageOwner(QueuePath(text(path)), text(user))
         sums = dict(_sums(values))
-        kept = KeptUsage(_number(half_life), _number(time), sums, dict(_counts(amounts)), before=sums)
+        kept = KeptUsage(number(half_life), number(time), sums, dict(_counts(amounts)), before=sums)
         if not kept.half_life:
             raise ValueError("a half-life is 0")
-        usage.setdefault(PartitionName(_text(name)), {})[owner] = kept
-    for name, path, resource, time, used, amount, window in document["hours"]:
-        place = (QueuePath(_text(path)), _text(resource))
-        found = KeptHours(_count(time), _count(used), _count(amount), Window(window))
-        hours.setdefault(PartitionName(_text(name)), {})[place] = found
-    names = dict.fromkeys((*usage, *hours))
-    return {name: PartitionMemory(usage=usage.get(name, {}), hours=hours.get(name, {})) for name in names}
+        found.setdefault(PartitionName(text(name)), {}).setdefault(USAGE_OF, {})[owner] = kept
+    for of, form in kept_forms().items():
+        for name, *entry in document[form.name]:
+            key, value = form.read(entry)
+            found.setdefault(PartitionName(text(name)), {}).setdefault(of, {})[key] = value
+    return found
 
 
 def _sums(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    return ((_text(name), _number(value)) for name, value in values.items())
+    return ((text(name), number(value)) for name, value in values.items())
 
 
 def _counts(amounts: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    return ((_text(name), _count(amount)) for name, amount in amounts.items())
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r:.40} is no name")
-    return value
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
-        raise ValueError(f"{value!r:.40} is no number from 0 up")
-    return float(value)
-
-
-def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r:.40} is no whole number from 0 up")
-    return value
+    return ((text(name), count(amount)) for name, amount in amounts.items())

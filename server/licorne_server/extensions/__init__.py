@@ -5,6 +5,8 @@ other names has a module with some of these tables:
 
     QUEUE                 fields of a queue in REST
     QUEUE_OPTIONAL        those that are left out when empty
+    QUEUE_LISTS           fields of a queue with reports of their own (`Reports`), behind all others in REST
+    QUEUE_METRICS         metrics of a queue by resource: their texts, and what reads them off its report
     APPLICATION           fields of an application in REST
     APPLICATION_OPTIONAL  those that are left out when empty
     APPLICATION_ON_PAGE   in the rows of the page
@@ -14,6 +16,7 @@ other names has a module with some of these tables:
     SWITCHES              keys in differences of configurations
     CONFIG_KEYS           keys in the older core's spelling
     LISTS                 calls of State, each with what it lists
+    KEPT                  what outlives partitions, by its extension (`configurations/kept.py`)
 
 A name stands for a field, or for a field and how it is shown.
 
@@ -30,6 +33,7 @@ NAMES: Final = (
     "autoscaler",
     "quota_change",
     "back_off",
+    "hours",
 )
 
 
@@ -40,6 +44,15 @@ class Listed(NamedTuple):
     name: str
     row: Callable[[Any], Any]
     response: Callable[[list[Any]], Message]
+
+
+class Reports(NamedTuple):
+    """A field with reports of one class: what State makes of each, and what of it REST leaves out."""
+
+    field: str
+    report: type
+    message: type[Message]
+    without: str = ""
 
 
 def table(name: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ See spec § 12.4, corrected by § 14. The older core shows no victims.
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import Any
 
 from licorne_core.config.schema import FilterConfig, NameList, PlacementRuleConfig
 from licorne_core.messages.preemption import PreemptionRecord, QueueNumbers, Spared
@@ -18,13 +19,12 @@ from licorne_core.views.expected_starts import CalendarEntry
 from licorne_core.views.fields import Source, renamed
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
-from licorne_server.extensions import names
+from licorne_server.extensions import Reports, names, table
 from licorne_server.http.stream import JsonObject, Rows, Verbatim, array_of, fragments, made, object_of
 from licorne_server.http.units import (
     USAGE_RANGES,
     Asked,
     fair_share_json,
-    hours_json,
     mark_json,
     percentages,
     rest_form,
@@ -162,6 +162,13 @@ _AMOUNTS: dict[str, Source] = {
     f"{name}Resource": name for name in ("guaranteed", "max", "allocated", "preempting", "promised")
 }
 _OPTIONAL = names("QUEUE_OPTIONAL")
+
+
+def _list_of(listed: Reports) -> Source:
+    form: Callable[[Any], JsonObject] = rest_form(listed.report, {}, without=listed.without)
+    return listed.field, lambda reports: list(map(form, reports))
+
+
 _queue = rest_form(
     QueueReport,
     {
@@ -184,10 +191,10 @@ _queue = rest_form(
         **_OPTIONAL,
         "stop": ("stop", mark_json),
         "fairShare": ("fair_share", fair_share_json),
-        "hoursBudgets": ("hours_budgets", hours_json),
+        **{name: _list_of(item) for name, item in table("QUEUE_LISTS").items()},
     },
     without="preemption_policy applications share counters",
-    optional=" ".join((*_OPTIONAL, "stop fairShare hoursBudgets")),
+    optional=" ".join((*_OPTIONAL, "stop fairShare", *table("QUEUE_LISTS"))),
 )
 
 

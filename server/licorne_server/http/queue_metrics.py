@@ -15,6 +15,7 @@ from licorne_core.values.windows import HOUR
 from licorne_core.views import Views
 from licorne_core.views.partitions import PartitionReport
 from licorne_core.views.queues import QueueReport
+from licorne_server.extensions import table
 from licorne_server.http.families import Families, Labels
 
 MAX_QUEUES = 1000
@@ -126,7 +127,7 @@ class QueueMetrics:
         return count
 
     def _remembered(self, queue: QueueReport, shows: Callable[[str], bool], where: Labels) -> int:
-        """Decayed usage, and hours of the present windows, if the queue has them; the number of samples."""
+        """Decayed usage, and what extensions add by resource, if the queue has it; the number of samples."""
         share, add, count = queue.fair_share, self._families.put, 0
         of_queue, of_resource = (*_PLACE, "queue"), (*_PLACE, "queue", "resource")
         if share is not None:
@@ -138,16 +139,11 @@ class QueueMetrics:
             text = "Decayed usage against what is due and the weight: the smaller comes first."
             place: _Samples = {(): share.share} if isfinite(share.share) else {}
             count += add("gauge", "licorne_queue_decayed_share", text, of_queue, place, where)
-        budgets = [budget for budget in queue.hours_budgets if shows(budget.resource)]
-        if budgets:
-            text = "What may be used in a window, in amounts times seconds."
-            most: _Samples = {(budget.resource,): budget.limit * HOUR for budget in budgets}
-            count += add("gauge", "licorne_queue_budget_resource_seconds", text, of_resource, most, where)
-            text = "What is left in the present window; below zero if what runs used more."
-            left: _Samples = {(budget.resource,): budget.left * HOUR for budget in budgets}
-            count += add(
-                "gauge", "licorne_queue_budget_left_resource_seconds", text, of_resource, left, where
-            )
+        for name, field in table("QUEUE_METRICS").items():
+            text, read = field
+            samples: _Samples = {(of,): value for of, value in read(queue) if shows(of)}
+            if samples:
+                count += add("gauge", name, text, of_resource, samples, where)
         return count
 
     def _show_holders(self, path: str) -> None:

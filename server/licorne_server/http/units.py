@@ -3,7 +3,7 @@
 An error has its keys in two spellings: of the older core, and of its web page.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from http import HTTPStatus
 from math import isfinite
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from licorne_core.extensions.drains.reports import DrainReport
-from licorne_core.messages.fairness import FairShareReport, HoursReport
+from licorne_core.messages.fairness import FairShareReport
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, bare_partition
@@ -92,21 +92,6 @@ def fair_share_json(share: FairShareReport | None) -> JsonObject | None:
         "weight": share.weight,
         "halfLife": duration(share.half_life),
     }
-
-
-def hours_json(budgets: Iterable[HoursReport]) -> list[JsonObject]:
-    """Budgets of hours in their present windows."""
-    return [
-        {
-            "resource": one.resource,
-            "limit": one.limit,
-            "used": one.used,
-            "left": one.left,
-            "window": duration(one.window),
-            "resetsAt": nanoseconds(one.resets_at),
-        }
-        for one in budgets
-    ]
 
 
 def drain_json(drain: DrainReport | None, unit: Callable[[float], int] = nanoseconds) -> JsonObject | None:

@@ -51,6 +51,20 @@ TEXTS = plain(dict[str, str])
 AMOUNTS = plain(dict[str, int])
 
 
+MOST_DIGITS = 60
+"""Digits of a number beyond 64 bits, at most."""
+
+
+def _large(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS):
+        raise ValueError(f"{text[:MOST_DIGITS]!r} is no whole number from 0 up")
+    return int(text)
+
+
+LARGE = Form(str, lambda _: Reading(str, _large))
+"""A whole number from 0 up that may have more than 64 bits."""
+
+
 def word(kind: type[Enum]) -> Form:
     """Members of an enum, written as their values."""
     return plain(kind)

@@ -1,7 +1,10 @@
 """The table of all commands and their fields."""
 
+from collections import namedtuple
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from licorne_core.config import SubmittedConfig, submitted
@@ -39,14 +42,15 @@ from licorne_core.messages.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from licorne_core.messages.fairness import KeptHours, KeptUsage, PartitionMemory, UsageOwner
+from licorne_core.messages.fairness import KeptUsage, UsageOwner
+from licorne_core.messages.kept import Kept
 from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
 from licorne_core.messages.operators import ApplicationMarks, ChangeApplication, HoldApplication, OperatorMark
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import RmId, UserGroup
 from licorne_core.values.rm_caps import RmCaps, Shortage
 from licorne_core.values.slices import Tuning
-from licorne_core.values.windows import Window
+from licorne_server.configurations.kept import kept_forms
 from licorne_server.journal.forms import (
     AMOUNTS,
     FLAG,
@@ -117,24 +121,32 @@ _MARKS = Row(
     lambda marks: _pack_marked(OperatorMarks(*[marks.get(name, {}) for name in _COLUMNS])),
     **_MARKED,
 )
-MOST_DIGITS = 60
-"""Digits of a number beyond 64 bits, at most."""
-
-
-def _large(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS):
-        raise ValueError(f"{text[:MOST_DIGITS]!r} is no whole number from 0 up")
-    return int(text)
-
-
-_LARGE = Form(str, lambda _: Reading(str, _large))
-"""A whole number from 0 up that may have more than 64 bits."""
 
 _OWNER = Row(UsageOwner, path=TEXT, user=TEXT)
 _SUMS = plain(dict[str, float])
 _USAGE = Row(KeptUsage, half_life=NUMBER, time=NUMBER, values=_SUMS, amounts=AMOUNTS, before=_SUMS)
-_HOURS = Row(KeptHours, time=WHOLE, used=_LARGE, amount=WHOLE, window=word(Window))
-_MEMORY = Row(PartitionMemory, usage=pairs(_OWNER, _USAGE), hours=pairs(_NAMED, _HOURS))
+_KEPT: Mapping[str, tuple[str, Form]] = {
+    "fair_memory": ("usage", pairs(_OWNER, _USAGE)),
+    **{of: (form.name, pairs(form.owner, form.value)) for of, form in kept_forms().items()},
+}
+"""Columns of what partitions keep, by the extensions that keep it."""
+
+
+def _kept_columns(kept: Kept) -> list[Any]:
+    return [form.pack(kept.get(of, {})) for of, (_, form) in _KEPT.items() if form.pack is not None]
+
+
+def _kept_of(columns: Mapping[str, Any]) -> Kept:
+    found = {of: columns.get(name) for of, (name, _) in _KEPT.items()}
+    return {of: kept for of, kept in found.items() if kept}
+
+
+_MEMORY = Row(
+    namedtuple("PartitionMemory", [name for name, _ in _KEPT.values()]),
+    _kept_of,
+    _kept_columns,
+    **dict(_KEPT.values()),
+)
 _POLICY = Row(PredicatePolicy, deadline=NUMBER, fail_mode=word(FailMode), judges_victims=FLAG)
 _NODE = Row(
     NodeUpdate,
@@ -301,7 +313,7 @@ ROWS = {
         OPTIONS,
         *(_BACKOFF, _TUNING, _CAPS),
         *(_MARK, _TERMS, _CORDON, _APPLICATION_MARKS, _MARKS),
-        *(_OWNER, _USAGE, _HOURS, _MEMORY),
+        *(_OWNER, _USAGE, *chain.from_iterable(form.rows for form in kept_forms().values()), _MEMORY),
         *(_POLICY, _NODE, _USER, _APPLICATION, _REMOVAL, _RELEASE, _ASK),
         *(_REFUSAL, _ANSWER, _PREEMPTION_ANSWER, _NOTICE_ANSWER, _PATTERN, _BUDGET),
     )

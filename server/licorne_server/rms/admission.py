@@ -18,7 +18,7 @@ import structlog
 from licorne_core.config import SubmittedConfig
 from licorne_core.messages.commands import RegisterRm
 from licorne_core.messages.effects import RegistrationFailed
-from licorne_core.messages.fairness import FairMemory
+from licorne_core.messages.kept import KeptByPartition
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.applying import tell_warnings
 from licorne_server.configurations.history import Configurations, Unusable
@@ -136,7 +136,7 @@ class Admission:
         except StoreError as error:
             raise unavailable(f"the configuration of RM {rm_id} cannot be read: {error}") from None
 
-    async def _remembered(self, rm_id: RmId, config: SubmittedConfig) -> FairMemory:
+    async def _remembered(self, rm_id: RmId, config: SubmittedConfig) -> KeptByPartition:
         """What the RM's partitions are to remember.
 
         Raises:

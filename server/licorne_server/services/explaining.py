@@ -5,9 +5,8 @@ from typing import assert_never
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.extensions.budgets.messages import BudgetCheck
-from licorne_core.messages.checks import ExtensionCheck
+from licorne_core.messages.checks import ExtensionCheck, RuleCheck
 from licorne_core.messages.claims import BehindReservationCheck
-from licorne_core.messages.fairness import HoursCheck
 from licorne_core.messages.operators import HeldCheck, StoppedQueueCheck
 from licorne_core.messages.reasons import (
     Added,
@@ -84,7 +83,7 @@ def _check_message(check: Check) -> pb.Check:
             message.kind, message.subject, message.until = "backoff", check.key, nanoseconds(check.until)
         case RunningCheck():
             message.kind, message.subject = "running", check.subject
-        case LimitCheck() | QueueCheck() | HoursCheck():
+        case LimitCheck() | QueueCheck() | RuleCheck():
             _add_quota(message, check)
         case ExtensionCheck():
             assert isinstance(check, BudgetCheck)
@@ -118,10 +117,10 @@ def _add_budget(message: pb.Check, check: BudgetCheck) -> None:
     message.holders.extend(pb.BudgetHolder(rm_id=rm_id, used=amounts(used)) for rm_id, used in check.holders)
 
 
-def _add_quota(message: pb.Check, check: LimitCheck | QueueCheck | HoursCheck) -> None:
+def _add_quota(message: pb.Check, check: LimitCheck | QueueCheck | RuleCheck) -> None:
     message.requested.update(amounts(check.requested))
-    if isinstance(check, HoursCheck):
-        message.kind, message.subject = "hours", check.queue
+    if isinstance(check, RuleCheck):
+        message.kind, message.subject = check.kind, check.subject
         message.until = nanoseconds(check.until)
         return
     if isinstance(check, LimitCheck):

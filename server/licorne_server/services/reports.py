@@ -7,7 +7,7 @@ from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.extensions.drains.reports import DrainReport
-from licorne_core.messages.fairness import FairShareReport, HoursReport
+from licorne_core.messages.fairness import FairShareReport
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.messages.preemption import PreemptionRecord, QueueNumbers, Spared
 from licorne_core.values.asks import Allocation, HolderReason
@@ -20,7 +20,7 @@ from licorne_core.views.nodes import AllocationReport, NodeReport, ReservationRe
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_server.coordination.budgets import BudgetState, HoldingState
-from licorne_server.extensions import names
+from licorne_server.extensions import Reports, names, table
 from licorne_server.rms.rm import Rm
 from licorne_server.wire.responses import nanoseconds
 
@@ -61,12 +61,16 @@ def mark_message(mark: OperatorMark | None) -> pb.OperatorMark | None:
 
 partition_message = filled(pb.Partition, PartitionReport)
 _fair_share = filled(pb.FairShare, FairShareReport)
-_hours_budget = filled(pb.HoursBudget, HoursReport, {"resets_at": ("resets_at", nanoseconds)})
 
 
 def fair_share_message(report: FairShareReport | None) -> pb.FairShare | None:
     """Decayed usage; None for nothing."""
     return None if report is None else _fair_share(report)
+
+
+def _list_of(listed: Reports) -> Source:
+    message: Callable[[Any], Message] = filled(listed.message, listed.report)
+    return listed.field, lambda reports: map(message, reports)
 
 
 queue_message = filled(
@@ -75,7 +79,7 @@ queue_message = filled(
     {
         "stop": ("stop", mark_message),
         "fair_share": ("fair_share", fair_share_message),
-        "hours_budgets": lambda queue: map(_hours_budget, queue.hours_budgets),
+        **{item.field: _list_of(item) for item in table("QUEUE_LISTS").values()},
     },
 )
 _task_group_message = filled(pb.TaskGroup, TaskGroupReport)

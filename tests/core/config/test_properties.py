@@ -10,8 +10,9 @@ from licorne_core.config.extra import parse_duration
 from licorne_core.config.properties import merge_properties, settings_of
 from licorne_core.config.schema import AppSortPolicy, Backfill, PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.extensions.ageing.terms import Ageing
+from licorne_core.extensions.hours.messages import HoursLimit
 from licorne_core.values.errors import ConfigError
-from licorne_core.values.windows import HoursLimit, Window
+from licorne_core.values.windows import Window
 from support.core.configurations import find, loaded, partition_text, root
 
 
@@ -129,10 +130,6 @@ def test_settings() -> None:
         reserve_after=600.0,
         half_life=86_400.0,
         weight=0.25,
-        hours=(
-            HoursLimit("nvidia.com/gpu", 500, Window.WEEK),
-            HoursLimit("vcore", 1500, Window.MONTH),
-        ),
         topology_levels=("zone", "rack"),
         swap_seconds=0,
         extended=(
@@ -140,6 +137,10 @@ def test_settings() -> None:
             ("quota_change", 5400.0),
             ("back_off", 2),
             ("back_off_delay", 5.0),
+            (
+                "hours",
+                (HoursLimit("nvidia.com/gpu", 500, Window.WEEK), HoursLimit("vcore", 1500, Window.MONTH)),
+            ),
         ),
     )
     assert warnings == []

@@ -313,9 +313,8 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
         _drained,
     ),
     Due.NOTICE: (_noticed,),
-    Due.HOURS: (_hours,),
     Due.PLACE: (_lost,),
-    Due.EXTENSION: (_ageing, _asks),
+    Due.EXTENSION: (_hours, _ageing, _asks),
 }
 
 

@@ -1,16 +1,11 @@
-"""Decayed usage and budgets of hours, in closed form."""
+"""Decayed usage, in closed form."""
 
 from math import expm1, log
 from random import Random
 
 import pytest
 
-from licorne_core.model.memory import Decayed, HoursBudget, hours_of_due, weighted
-from licorne_core.values.ids import QueuePath
-from licorne_core.values.windows import HoursLimit, Window
-
-MONDAY = 1_704_067_200
-"""A Monday, 00:00 UTC."""
+from licorne_core.model.memory import Decayed, hours_of_due, weighted
 
 
 def test_a_constant_rate_has_a_closed_form() -> None:
@@ -42,15 +37,12 @@ def test_nothing_depends_on_the_number_of_looks() -> None:
 
 
 def test_usage_below_a_unit_adds_up() -> None:
-    """A thousandth of a core for a millisecond at a time counts, in both kinds of memory."""
+    """A thousandth of a core for a millisecond at a time counts."""
     account = Decayed(1e6, 0.0)
-    budget = HoursBudget(QueuePath("root.a"), HoursLimit("vcore", 1, Window.HOUR), 0.0)
     for number in range(1000):
         for amount, time in ((1, number), (0, number + 0.001)):
             account.follow({"vcore": amount}, time)
-            budget.follow(amount, time)
     assert account.at(1000.0)["vcore"] == pytest.approx(1.0, rel=1e-3)
-    assert budget.at(1000.0)[1] == 1_000_000
 
 
 def test_the_present_second_is_that_before_its_changes() -> None:
@@ -105,58 +97,3 @@ def test_what_is_due() -> None:
 def test_a_weight_of_zero_comes_last() -> None:
     """A queue of weight 0 stands behind all others, even if it has used nothing."""
     assert weighted(0.0, 0.0) > weighted(1e300, 0.5) > weighted(1.0, 1.0)
-
-
-def hours(amount: int, window: Window = Window.DAY) -> HoursBudget:
-    """A budget of hours from a Monday on."""
-    return HoursBudget(QueuePath("root.a"), HoursLimit("gpu", amount, window), MONDAY)
-
-
-def test_hours_are_used_up_and_come_back() -> None:
-    """A budget knows to the microsecond when it is used up, and begins anew with the next window."""
-    budget = hours(8)
-    budget.follow(4, MONDAY + 3600.5)
-    assert budget.changes_at(4) == MONDAY + 3 * 3600 + 0.5
-    assert not budget.follow(4, MONDAY + 3 * 3600 + 0.499999)
-    assert budget.follow(4, MONDAY + 3 * 3600 + 0.5)
-    assert budget.spent
-    assert budget.changes_at(4) == MONDAY + 86_400
-    # What runs goes on, and counts in the next window from its beginning on.
-    assert budget.follow(4, MONDAY + 86_400)
-    assert budget.used == 0
-    assert budget.changes_at(4) == MONDAY + 86_400 + 2 * 3600
-
-
-def test_a_window_in_which_the_hours_suffice() -> None:
-    """What cannot use up a window never changes anything; a budget of nothing is always used up."""
-    slow = hours(25)
-    slow.follow(1, MONDAY)
-    at = slow.changes_at(1)
-    assert at is not None
-    slow.follow(1, at)
-    assert not slow.spent
-    nothing = hours(0)
-    assert nothing.spent
-    assert not nothing.follow(0, MONDAY + 86_400)
-    assert nothing.spent
-
-
-def test_windows_that_nobody_looked_at() -> None:
-    """Usage through several windows counts in the last one from its beginning on."""
-    budget = hours(1000, Window.HOUR)
-    budget.follow(2, MONDAY + 1800)
-    span, used = budget.at(MONDAY + 5 * 3600 + 60)
-    assert span == (MONDAY + 5 * 3600, MONDAY + 6 * 3600)
-    assert used == 2 * 60 * 1_000_000
-
-
-def test_another_limit() -> None:
-    """Another amount counts at once, with what was used; another window begins with nothing used."""
-    budget = hours(8)
-    budget.follow(4, MONDAY)
-    budget.change(HoursLimit("gpu", 4, Window.DAY), MONDAY + 3600)
-    assert budget.spent
-    other = hours(8)
-    other.follow(4, MONDAY)
-    other.change(HoursLimit("gpu", 4, Window.WEEK), MONDAY + 3600)
-    assert (other.spent, other.used) == (False, 0)

@@ -9,7 +9,7 @@ from licorne_core.model.apps.groups import RESERVATION_AGE, AskGroup, Reservatio
 from licorne_core.model.apps.requests import Request, RequestEvent
 from licorne_core.model.fair_shares import FairShares
 from licorne_core.model.nodes.book import NodeBook
-from licorne_core.model.rm_context import Journal
+from licorne_core.model.usage import Usage
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.waiting.blockers import StoppedQueue
@@ -44,7 +44,8 @@ class World:
         index = NodeIndex(nodes, Tuning())
         wakeups = Wakeups(nodes, PartitionName("[rm]default"))
         self.waiting = wakeups.waiting
-        self.dirty = Dirty(tree, index, wakeups, FairShares(self.timers, Journal(), 0.0))
+        usage = Usage(0.0)
+        self.dirty = Dirty(tree, index, wakeups, FairShares(usage, 0.0), usage)
         self.escalation = Escalation(self.dirty, self.waiting, self.timers)
         self.blocker = wakeups.blockers.get(StoppedQueue, leaf)
         self.now = 100.0

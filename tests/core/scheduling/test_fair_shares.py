@@ -1,6 +1,6 @@
-"""Fairness with memory: queues and users by what they have used, and budgets of resource-hours."""
+"""Fairness with memory: queues and users by what they have used."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import log
 
@@ -8,8 +8,9 @@ import pytest
 
 from licorne_core.messages.commands import NodeAction
 from licorne_core.messages.effects import Effect
-from licorne_core.messages.fairness import FairMemory, HoursCheck, UsageOwner
-from licorne_core.values.ids import PartitionName, QueuePath, RmId
+from licorne_core.messages.fairness import UsageOwner
+from licorne_core.messages.kept import KeptByPartition
+from licorne_core.values.ids import QueuePath, RmId
 from licorne_core.values.slices import Tuning
 from support.core.builders import (
     app,
@@ -25,9 +26,9 @@ from support.core.builders import (
     reload,
 )
 from support.core.driver import START, Driver, placed
-from support.core.steps import last, listed
+from support.core.dropped import DEFAULT, drop_partition, drop_queue, started
+from support.core.steps import listed
 
-DEFAULT = PartitionName("[rm1]default")
 HALF_LIFE = 60.0
 QUEUES = "[{name: a}, {name: b}]"
 
@@ -154,7 +155,7 @@ def test_a_dynamic_queue_comes_back_with_what_it_used() -> None:
     assert decayed(driver, "root.a.ann") == pytest.approx(400 / 2, rel=0.02)
 
 
-def memory_of(driver: Driver) -> FairMemory:
+def memory_of(driver: Driver) -> KeptByPartition:
     """What the RM's partitions are to remember."""
     driver.views.now = lambda: driver.now
     return dict(listed(driver.views.memory(RmId("rm1"))))
@@ -162,10 +163,7 @@ def memory_of(driver: Driver) -> FairMemory:
 
 def test_memory_outlives_the_registration() -> None:
     """With what was kept a minute ago, another core knows the usage within one percent."""
-    text = config(
-        "[{name: a, properties: {budget.vcore-hours: 4000m/day}}]",
-        properties="{fairshare.half-life: 60s}",
-    )
+    text = config("[{name: a}]", properties="{fairshare.half-life: 60s}")
     first = Driver()
     first.do(register(text), nodes(node("n1", vcore=4)), apps(app("x", "root.a")))
     first.do(asks(ask("x", "k1", vcore=3)))
@@ -180,10 +178,6 @@ def test_memory_outlives_the_registration() -> None:
     for driver in (first, second):
         driver.wait(100.0)
     assert decayed(second, "root.a") == pytest.approx(decayed(first, "root.a"), rel=0.01)
-    second.views.now = lambda: second.now
-    used = [driver.views.queue(DEFAULT, "root.a").hours_budgets[0].used for driver in (first, second)]
-    assert used[1] == pytest.approx(used[0], rel=0.01)
-    assert used[0] > 0
 
 
 def test_long_ago_only_decays() -> None:
@@ -197,54 +191,6 @@ def test_long_ago_only_decays() -> None:
     second.do(replace(register(text), memory=memory))
     at_most = 4 * 3600 / log(2) * (1 - 0.5 ** (600 / 3600))
     assert decayed(second, "root.a") == pytest.approx(at_most / 2, rel=1e-6)
-
-
-def hours_check(driver: Driver, app_id: str, key: str) -> HoursCheck:
-    """The check of a budget of hours in the explanation of an ask."""
-    told = last(driver.views.explain(DEFAULT, app_id, key))
-    (found,) = [check for check in told.checks if isinstance(check, HoursCheck)]
-    return found
-
-
-def test_nothing_new_starts_once_the_hours_are_used_up() -> None:
-    """At the limit, asks for the resource wait, also below the queue; what runs goes on until the end.
-
-    With the next window they start by themselves.
-    """
-    queues = "[{name: a, properties: {budget.gpu-hours: 1/hour}, queues: [{name: b}]}, {name: c}]"
-    driver = Driver()
-    driver.now = full_hour = 1_000_800.0
-    driver.do(register(config(queues)), nodes(node("n1", vcore=9, gpu=9)))
-    driver.do(apps(app("x", "root.a.b"), app("y", "root.c")), asks(ask("x", "k1", gpu=6)))
-    driver.wait(599.999)
-    assert placed(driver.do(asks(ask("x", "k2", gpu=1, vcore=1)))) == [("x", "k2", "n1")]
-    driver.wait(0.001)
-    assert not placed(driver.do(asks(ask("x", "k3", gpu=1, vcore=1))))
-    assert placed(driver.do(asks(ask("x", "k4", vcore=1)))) == [("x", "k4", "n1")]
-    assert placed(driver.do(asks(ask("y", "k5", gpu=1, vcore=1)))) == [("y", "k5", "n1")]
-    check = hours_check(driver, "x", "k3")
-    assert (check.passed, check.code, check.until) == (False, "BUDGET_EXHAUSTED", full_hour + 3600.0)
-    assert check.used == pytest.approx(1.0, abs=1e-4)
-    told = "nothing new starts with it before the window ends"
-    assert check.message() == f"1 of 1 gpu-hours of this hour used in queue root.a: {told}"
-    assert driver.views.queue(DEFAULT, "root.a").allocated == {"gpu": 7, "vcore": 2}
-    assert not placed(driver.wait(2999.9))
-    assert placed(driver.wait(0.1)) == [("x", "k3", "n1")]
-    [report] = driver.views.queue(DEFAULT, "root.a").hours_budgets
-    assert (report.used, report.resets_at, report.spent) == (0.0, full_hour + 7200.0, False)
-
-
-def test_a_budget_may_be_raised() -> None:
-    """A larger budget lets waiting asks start at once; usage of the window counts on."""
-    queues = "[{{name: a, properties: {{budget.gpu-hours: {hours}/day}}}}]"
-    driver = Driver()
-    driver.do(register(config(queues.format(hours=1))), nodes(node("n1", gpu=9)), apps(app("x", "root.a")))
-    driver.do(asks(ask("x", "k1", gpu=4)))
-    driver.wait(1800.0)
-    assert not placed(driver.do(asks(ask("x", "k2", gpu=1))))
-    assert placed(driver.do(reload(config(queues.format(hours=3))))) == [("x", "k2", "n1")]
-    driver.wait(720.0 + 1.0)
-    assert not placed(driver.do(asks(ask("x", "k3", gpu=1))))
 
 
 @pytest.mark.parametrize("tuning", [Tuning(), Tuning(fill_work=1), Tuning(slice_size=1)])
@@ -263,20 +209,6 @@ def test_the_same_whatever_the_tuning(tuning: Tuning) -> None:
     assert play(tuning) == play(None)
 
 
-def test_hours_long_ago_do_not_go_on() -> None:
-    """A budget counts what was in use for ten minutes of an absence, and no more."""
-    text = config("[{name: a, properties: {budget.vcore-hours: 100/month}}]")
-    first, second = Driver(), Driver()
-    first.do(register(text), nodes(node("n1", vcore=4000)), apps(app("x", "root.a")))
-    first.do(asks(ask("x", "k1", vcore=3000)))
-    memory = memory_of(first)
-    second.now = first.now + 3600.0
-    second.do(replace(register(text), memory=memory))
-    second.views.now = lambda: second.now
-    [report] = second.views.queue(DEFAULT, "root.a").hours_budgets
-    assert report.used == pytest.approx(3000 * 600 / 3600)
-
-
 def test_users_follow_the_size_of_the_cluster_at_once() -> None:
     """What users have used is measured by what is due now, in the very turn in which that changes."""
     driver = Driver()
@@ -289,3 +221,37 @@ def test_users_follow_the_size_of_the_cluster_at_once() -> None:
     # Ann has a quarter of all GPUs and Bob half of the cores: then it is all GPUs, and less than half.
     smaller = nodes(node("n1", NodeAction.UPDATE, vcore=5, gpu=1))
     assert placed(driver.do(smaller)) == [("y", "k4", "n1")]
+
+
+@pytest.mark.parametrize("drop", [drop_queue, drop_partition])
+def test_decayed_usage_outlives_a_reload(drop: Callable[[Driver], None]) -> None:
+    """Usage of queue and user decays while they are gone, and counts when they are back."""
+    text = config(
+        "[{name: a, properties: {application.sort.policy: fair}}]", properties="{fairshare.half-life: 1h}"
+    )
+    driver, same = started(text, gpu=6), started(text, gpu=6)
+    for one in (driver, same):
+        one.wait(600.25)
+        one.do(releases(release("x", "k1")))
+    drop(driver)
+    driver.do(reload(text))
+    same.wait(driver.now - same.now)
+    for owner in (UsageOwner(QueuePath("root.a"), ""), UsageOwner(QueuePath("root.a"), "ann")):
+        shares = [one.scheduler.partitions[DEFAULT].shares for one in (driver, same)]
+        sums = [one.usage[owner].at_step(int(driver.now))["gpu"] for one in shares]
+        assert sums[0] == pytest.approx(sums[1], rel=1e-9)
+        assert sums[0] > 0
+
+
+def test_decayed_usage_outlives_its_half_life() -> None:
+    """A half-life that is switched off and on again does not make usage before it vanish."""
+    text = config("[{name: a}]", properties="{fairshare.half-life: 1h}")
+    driver = started(text, gpu=6)
+    driver.wait(600.0)
+    driver.do(reload(config("[{name: a}]")))
+    driver.wait(3600.0)
+    driver.do(reload(text))
+    report = driver.views.queue(DEFAULT, "root.a").fair_share
+    assert report is not None
+    # An hour without a half-life counts for nothing, and halves what was used before.
+    assert report.decayed["gpu"] == pytest.approx(0.5 * 600 / 3600 * 6, rel=0.06)

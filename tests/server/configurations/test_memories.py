@@ -9,8 +9,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from licorne_core.config import load
+from licorne_core.extensions.hours.messages import KeptHours
 from licorne_core.messages.commands import RemoveRm
-from licorne_core.messages.fairness import FairMemory, KeptHours, KeptUsage, PartitionMemory, UsageOwner
+from licorne_core.messages.fairness import KeptUsage, UsageOwner
+from licorne_core.messages.kept import KeptByPartition
 from licorne_core.values.ids import PartitionName, QueuePath, RmId
 from licorne_core.values.windows import Window
 from licorne_server.configurations.history import Configurations, Keeper
@@ -44,7 +46,7 @@ class Member:
         slices = TimeSlices(lambda: False)
         self.memories = Memories(self.driver.views, self.configurations, clock, slices, lambda _: epoch)
 
-    async def register(self, now: float) -> FairMemory:
+    async def register(self, now: float) -> KeptByPartition:
         """The RM registers, with what is kept, and has something running."""
         self.driver.now = now
         memory = await self.memories.of(RM, load(TEXT), is_live=False)
@@ -56,7 +58,7 @@ class Member:
         """Decayed usage, and hours of the month, of the queue at the time of the core."""
         report = self.driver.views.queue(DEFAULT, "root.a")
         assert report.fair_share is not None
-        return report.fair_share.decayed["vcore"], report.hours_budgets[0].used
+        return report.fair_share.decayed["vcore"], report.extended["hours_budgets"][0].used
 
 
 @asynccontextmanager
@@ -149,11 +151,11 @@ async def test_usage_of_a_forgotten_rm_is_deleted(tmp_path: Path) -> None:
         assert (await keeper.document(key_of(RM))).revision == 0
 
 
-MEMORY = {
-    DEFAULT: PartitionMemory(
-        usage={OWNER: KeptUsage(60.0, 1e6, {"vcore": 12.5}, {"vcore": 2}, {"vcore": 12.5})},
-        hours={(OWNER.path, "gpu"): KeptHours(10**12, 10**25, 3, Window.WEEK)},
-    )
+MEMORY: KeptByPartition = {
+    DEFAULT: {
+        "fair_memory": {OWNER: KeptUsage(60.0, 1e6, {"vcore": 12.5}, {"vcore": 2}, {"vcore": 12.5})},
+        "hours": {(OWNER.path, "gpu"): KeptHours(10**12, 10**25, 3, Window.WEEK)},
+    }
 }
 
 
@@ -174,4 +176,4 @@ def test_packing() -> None:
 def test_numbers_that_cannot_be(kept: KeptUsage, why: str) -> None:
     """A document with numbers that no server writes is damaged."""
     with pytest.raises(ValueError, match=why):
-        unpack(pack({DEFAULT: PartitionMemory(usage={OWNER: kept})}))
+        unpack(pack({DEFAULT: {"fair_memory": {OWNER: kept}}}))

@@ -10,11 +10,13 @@ import pytest
 from licorne_core.config import built_in, submitted
 from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.extensions.drains.messages import Cordon, DrainNode, DrainTerms, SetNodeSchedulable
+from licorne_core.extensions.hours.messages import KeptHours
 from licorne_core.extensions.queue_stops.messages import SetQueueStopped
 from licorne_core.extensions.stops.messages import StopApplication
 from licorne_core.messages import commands as c
 from licorne_core.messages.effects import Effect
-from licorne_core.messages.fairness import KeptHours, KeptUsage, PartitionMemory, UsageOwner
+from licorne_core.messages.fairness import KeptUsage, UsageOwner
+from licorne_core.messages.kept import KeptByPartition
 from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
 from licorne_core.messages.operators import (
     ApplicationMarks,
@@ -48,15 +50,15 @@ MARKS: Marks = {
         (PARTITION, AppId("other")): ApplicationMarks(priority=0),
     },
 }
-MEMORY = {
-    PARTITION: PartitionMemory(
-        usage={
+MEMORY: KeptByPartition = {
+    PARTITION: {
+        "fair_memory": {
             UsageOwner(QUEUE, "anna"): KeptUsage(
                 3600.0, 1700000000.5, {"vcore": 0.25}, {"vcore": 2000}, {"vcore": 0.125}
             )
         },
-        hours={(QUEUE, "memory"): KeptHours(1_700_000_000_500_000, 2**90, 2**40, Window.MONTH)},
-    )
+        "hours": {(QUEUE, "memory"): KeptHours(1_700_000_000_500_000, 2**90, 2**40, Window.MONTH)},
+    }
 }
 ASK = Ask(
     KEY,
@@ -224,7 +226,8 @@ def test_every_field_is_in_the_table() -> None:
 def test_samples_have_every_field() -> None:
     """The samples above have a value other than the default for each field that the table has."""
     seen = {at for sample in (*SAMPLES, OPTIONS) for at in _set_in(sample)}
-    kinds = {row.kind for row in ROWS.values()} - {Again, Digest, OperatorMarks}
+    # What a partition keeps is a mapping, of which each column is in the sample.
+    kinds = {row.kind for row in ROWS.values()} - {Again, Digest, OperatorMarks, ROWS["PartitionMemory"].kind}
     assert {(kind, name) for kind in kinds for name in names_of(kind)} - seen == {(Ask, "read_time")}
 
 

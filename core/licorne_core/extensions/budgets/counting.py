@@ -85,7 +85,7 @@ class Counting(Job):
         return self._registry.partitions.get(partition.name) is partition
 
     def _note(self, partition: Partition) -> None:
-        if partition.shares.touched:
-            partition.shares.settle(self.now)
+        if partition.usage.touched:
+            partition.settle(self.now)
         partition.dirty.open_blockers()
         self._registry.agenda.note(partition)

@@ -67,11 +67,6 @@ def operator_acted(time: float, of: EventType, name: str, text: str) -> EventRec
     return EventRecord(time, of, name, EventChange.SET, message=text)
 
 
-def hours_changed(time: float, path: QueuePath, resource: str, text: str) -> EventRecord:
-    """QUEUE set, without details, for a resource: its hours are used up, or there are some again."""
-    return EventRecord(time, EventType.QUEUE, path, EventChange.SET, reference_id=resource, message=text)
-
-
 def occupied_changed(time: float, node_id: NodeId, occupied: Resources) -> EventRecord:
     """NODE_OCCUPIED set, with all that other schedulers use of the node."""
     return EventRecord(

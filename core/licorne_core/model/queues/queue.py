@@ -10,7 +10,7 @@ from typing import Any
 from licorne_core.config.schema import LimitConfig, QueueSettings, TemplateConfig
 from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application
-from licorne_core.model.memory import Decayed, HoursBudget
+from licorne_core.model.memory import Decayed
 from licorne_core.model.quotas import Quota
 from licorne_core.values.app_states import AppState
 from licorne_core.values.counters import QueueCounters
@@ -128,7 +128,6 @@ class Queue(Quota):
         "fair",
         "fair_step",
         "guaranteed",
-        "hours",
         "interests",
         "is_leaf",
         "limits",
@@ -194,7 +193,6 @@ class Queue(Quota):
         self.fair = 0.0
         self.fair_step = -1
         self.users: Any = None
-        self.hours: tuple[HoursBudget, ...] = ()  # budgets of resource-hours
         self.interests = 0  # bits of the extensions that have rules for what is in it
         self.priorities = PriorityCounts()  # of a leaf's asks, or as a parent sees its children
         self.counted_priority = NO_PRIORITY  # how the parent counts this queue at the moment

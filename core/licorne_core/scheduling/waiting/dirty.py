@@ -16,6 +16,7 @@ from licorne_core.model.fair_shares import FairShares
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue, QueueState, derive_denominators, largest_quotient
 from licorne_core.model.queues.tree import QueueTree, is_state_aware
+from licorne_core.model.usage import Usage
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.order import app_key, queue_key, settle_priority
 from licorne_core.scheduling.reservations.promises import ReservationLimit
@@ -186,11 +187,15 @@ class Dirty:
         "_wakeups",
         "ranks",
         "shares",
+        "usage",
         "version",
     )
 
-    def __init__(self, tree: QueueTree, index: NodeIndex, wakeups: Wakeups, shares: FairShares) -> None:
+    def __init__(
+        self, tree: QueueTree, index: NodeIndex, wakeups: Wakeups, shares: FairShares, usage: Usage
+    ) -> None:
         """Note changes of these queues and nodes."""
+        self.usage = usage
         self._tree, self._index, self._wakeups, self.shares = tree, index, wakeups, shares
         self._apps: dict[Application, None] = {}
         self._leaves: dict[Queue, None] = {}
@@ -332,8 +337,8 @@ class Dirty:
         The hot path: nothing is marked, and the ranks follow at once.
         """
         self.version += 1
-        if self.shares.is_on:
-            self.shares.touched[app] = app.leaf
+        if self.usage.followers:
+            self.usage.touched[app] = app.leaf
         if app.reserved and app.allocation_count == 1:
             self._wakeups.reserved.wake_of(app)
         self.ranks.after_placing(app, app.leaf, same_priority=same_priority)

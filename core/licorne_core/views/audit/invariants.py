@@ -27,7 +27,7 @@ P4  Promised amounts are the sum of the promises to pending asks with stopped vi
     No ask wants less than its promise.
 H1  Holdings of an RM are the sum of its partitions', in numbers and in reckoned bytes.
 F1  Accounts of usage have the amounts of the books, of queues as well as of users.
-F2  A queue has an account, and budgets of hours, if the settings ask for them.
+F2  A queue has an account if the settings ask for it.
 R1  A partition is known by its own name, is its RM's, and shares nothing with another.
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
 W2  A parked item is in the waiting lines of its blocker, and so is all that leads to it; none is active.

@@ -12,7 +12,6 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PAIRS, TaskGroup
 from licorne_core.model.apps.members import units_of
 from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, VICTIMS, Request, RequestState
-from licorne_core.model.hours import WITH_HOURS
 from licorne_core.model.queues.queue import stopped_above
 from licorne_core.model.quotas import Quota
 from licorne_core.partitions.partition import Partition
@@ -173,15 +172,8 @@ def check_memory(partition: Partition) -> None:
         at, used = f"queue {queue.path}", without_zeros(queue.allocated)
         wanted = queue.parent is not None and queue.parent.settings.half_life > 0
         require("F2", half_settled or wanted == (queue.memory is not None), f"{at} has {queue.memory}")
-        bounded = any(above.hours for above in queue.lineage)
-        require(
-            "F2", half_settled or bounded == (queue.interests & WITH_HOURS > 0), f"{at} is {queue.interests}"
-        )
         if queue.memory is not None:
             require("F1", queue.memory.amounts == used, f"{at}: remembers {queue.memory.amounts}, not {used}")
-        for budget in queue.hours:
-            amount = used.get(budget.limit.resource, 0)
-            require("F1", budget.amount == amount, f"{at}: {budget.amount} {budget.limit.resource}")
     for leaf in shares.leaves:
         users: dict[str, Resources] = {}
         for app in leaf.applications.values():

@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from licorne_core.messages.fairness import KeptHours, PartitionMemory, UsageOwner
-from licorne_core.model.fair_shares import KeptMemory
-from licorne_core.model.memory import MOST_IDLE
-from licorne_core.values.ids import PartitionName, QueuePath, RmId
-from licorne_core.values.windows import Window
+from licorne_core.extensions.hours.reports import HoursReport
+from licorne_core.messages.checks import RuleCheck
+from licorne_core.messages.kept import KeptByPartition
+from licorne_core.values.ids import PartitionName, RmId
 from support.core.builders import (
     app,
     apps,
@@ -24,26 +23,15 @@ from support.core.builders import (
     reload,
 )
 from support.core.driver import Driver, heard, placed
-from support.core.steps import listed
+from support.core.dropped import DEFAULT, FULL_HOUR, drop_partition, drop_queue, started
+from support.core.steps import last, listed
 
-DEFAULT = PartitionName("[rm1]default")
-FULL_HOUR = 1_000_800.0
 BUDGET = "properties: {budget.gpu-hours: %s}"
 
 
 def of_hours(hours: str) -> str:
     """A configuration with one queue that has so many hours, and one that has none."""
     return config(f"[{{name: a, {BUDGET % hours}}}, {{name: b}}]")
-
-
-def started(text: str, *, gpu: int) -> Driver:
-    """A core at a full hour, with so much running in the queue."""
-    driver = Driver()
-    driver.now = FULL_HOUR
-    driver.views.now = lambda: driver.now
-    driver.do(register(text), nodes(node("n1", vcore=9, gpu=9)), apps(app("x", "root.a")))
-    driver.do(asks(ask("x", "k1", gpu=gpu)))
-    return driver
 
 
 def told(driver: Driver) -> list[str]:
@@ -55,7 +43,8 @@ def told(driver: Driver) -> list[str]:
 
 def used(driver: Driver, partition: PartitionName = DEFAULT) -> float:
     """GPU-hours that the queue has used in the present window."""
-    [report] = driver.views.queue(partition, "root.a").hours_budgets
+    reports: list[HoursReport] = driver.views.queue(partition, "root.a").extended["hours_budgets"]
+    [report] = reports
     return report.used
 
 
@@ -125,29 +114,18 @@ def test_a_budget_of_nothing_is_told_once() -> None:
 Drop = Callable[[Driver], None]
 
 
-def _drop_queue(driver: Driver) -> None:
-    driver.do(reload(config("[{name: b}]")))
-    driver.wait(60.0)
-    assert driver.scheduler.partitions[DEFAULT].tree.get("root.a") is None
-
-
 def _drop_budget(driver: Driver) -> None:
     driver.do(reload(config("[{name: a}, {name: b}]")))
 
 
-def _drop_partition(driver: Driver) -> None:
-    driver.do(reload(config("[{name: b}]", name="other")))
-    assert DEFAULT not in driver.scheduler.partitions
-
-
 def _drop_all_and_register(driver: Driver) -> None:
     """The RM registers without the partition, with what is kept, and gets it back by a reload."""
-    _drop_partition(driver)
+    drop_partition(driver)
     memory = dict(listed(driver.views.memory(RmId("rm1"))))
     driver.do(replace(register(config("[{name: b}]", name="other")), memory=memory))
 
 
-@pytest.mark.parametrize("drop", [_drop_queue, _drop_budget, _drop_partition, _drop_all_and_register])
+@pytest.mark.parametrize("drop", [drop_queue, _drop_budget, drop_partition, _drop_all_and_register])
 def test_used_hours_outlive_a_reload(drop: Drop) -> None:
     """Queue, budget or partition that are dropped and brought back have no more hours than before."""
     driver = started(of_hours("1/hour"), gpu=6)
@@ -167,64 +145,99 @@ def test_a_dropped_partition_is_kept_until_it_is_back() -> None:
     """What a partition used is told with the memory of the RM while it is gone, and once when it is back."""
     driver = started(of_hours("2/hour"), gpu=6)
     driver.wait(600.0)
-    _drop_partition(driver)
+    drop_partition(driver)
     [(name, kept)] = listed(driver.views.memory(RmId("rm1")))
     assert name == DEFAULT
-    assert [hours.used for hours in kept.hours.values()] == [3600 * 10**6]
+    assert [hours.used for hours in kept["hours"].values()] == [3600 * 10**6]
     driver.do(reload(of_hours("2/hour").replace("name: default", "name: Default")))
     [(name, kept)] = listed(driver.views.memory(RmId("rm1")))
-    assert [hours.used for hours in kept.hours.values()] == [3600 * 10**6]
+    assert [hours.used for hours in kept["hours"].values()] == [3600 * 10**6]
     assert used(driver, name) == pytest.approx(1.0, abs=1e-6)
 
 
-@pytest.mark.parametrize("drop", [_drop_queue, _drop_partition])
-def test_decayed_usage_outlives_a_reload(drop: Drop) -> None:
-    """Usage of queue and user decays while they are gone, and counts when they are back."""
-    text = config(
-        "[{name: a, properties: {application.sort.policy: fair}}]", properties="{fairshare.half-life: 1h}"
-    )
-    driver, same = started(text, gpu=6), started(text, gpu=6)
-    for one in (driver, same):
-        one.wait(600.25)
-        one.do(releases(release("x", "k1")))
-    drop(driver)
-    driver.do(reload(text))
-    same.wait(driver.now - same.now)
-    for owner in (UsageOwner(QueuePath("root.a"), ""), UsageOwner(QueuePath("root.a"), "ann")):
-        shares = [one.scheduler.partitions[DEFAULT].shares for one in (driver, same)]
-        sums = [one.usage[owner].at_step(int(driver.now))["gpu"] for one in shares]
-        assert sums[0] == pytest.approx(sums[1], rel=1e-9)
-        assert sums[0] > 0
+def memory_of(driver: Driver) -> KeptByPartition:
+    """What the RM's partitions are to remember."""
+    driver.views.now = lambda: driver.now
+    return dict(listed(driver.views.memory(RmId("rm1"))))
 
 
-def test_decayed_usage_outlives_its_half_life() -> None:
-    """A half-life that is switched off and on again does not make usage before it vanish."""
-    text = config("[{name: a}]", properties="{fairshare.half-life: 1h}")
-    driver = started(text, gpu=6)
-    driver.wait(600.0)
-    driver.do(reload(config("[{name: a}]")))
-    driver.wait(3600.0)
-    driver.do(reload(text))
-    report = driver.views.queue(DEFAULT, "root.a").fair_share
-    assert report is not None
-    # An hour without a half-life counts for nothing, and halves what was used before.
-    assert report.decayed["gpu"] == pytest.approx(0.5 * 600 / 3600 * 6, rel=0.06)
+def hours_check(driver: Driver, app_id: str, key: str) -> RuleCheck:
+    """The check of a budget of hours in the explanation of an ask."""
+    told = last(driver.views.explain(DEFAULT, app_id, key))
+    (found,) = [check for check in told.checks if isinstance(check, RuleCheck) and check.kind == "hours"]
+    return found
 
 
-def kept(count: int) -> PartitionMemory:
-    """What a partition remembers of so many queues."""
-    hours = {
-        (QueuePath(f"root.q{number}"), "gpu"): KeptHours(10**12, 1, 0, Window.WEEK) for number in range(count)
-    }
-    return PartitionMemory(hours=hours)
+def test_nothing_new_starts_once_the_hours_are_used_up() -> None:
+    """At the limit, asks for the resource wait, also below the queue; what runs goes on until the end.
+
+    With the next window they start by themselves.
+    """
+    queues = "[{name: a, properties: {budget.gpu-hours: 1/hour}, queues: [{name: b}]}, {name: c}]"
+    driver = Driver()
+    driver.now = full_hour = 1_000_800.0
+    driver.do(register(config(queues)), nodes(node("n1", vcore=9, gpu=9)))
+    driver.do(apps(app("x", "root.a.b"), app("y", "root.c")), asks(ask("x", "k1", gpu=6)))
+    driver.wait(599.999)
+    assert placed(driver.do(asks(ask("x", "k2", gpu=1, vcore=1)))) == [("x", "k2", "n1")]
+    driver.wait(0.001)
+    assert not placed(driver.do(asks(ask("x", "k3", gpu=1, vcore=1))))
+    assert placed(driver.do(asks(ask("x", "k4", vcore=1)))) == [("x", "k4", "n1")]
+    assert placed(driver.do(asks(ask("y", "k5", gpu=1, vcore=1)))) == [("y", "k5", "n1")]
+    check = hours_check(driver, "x", "k3")
+    assert (check.passed, check.code, check.until) == (False, "BUDGET_EXHAUSTED", full_hour + 3600.0)
+    told = "nothing new starts with it before the window ends"
+    assert check.message() == f"1 of 1 gpu-hours of this hour used in queue root.a: {told}"
+    assert driver.views.queue(DEFAULT, "root.a").allocated == {"gpu": 7, "vcore": 2}
+    assert not placed(driver.wait(2999.9))
+    assert placed(driver.wait(0.1)) == [("x", "k3", "n1")]
+    [report] = driver.views.queue(DEFAULT, "root.a").extended["hours_budgets"]
+    assert (report.used, report.resets_at, report.spent) == (0.0, full_hour + 7200.0, False)
 
 
-def test_what_dropped_partitions_leave_is_bounded() -> None:
-    """Of too many queues in all of them, those of the partition go that was dropped first."""
-    memory = KeptMemory({})
-    for name, count in (("one", 4_000), ("two", 4_000), ("three", 4_000), ("none", 0)):
-        memory.keep(PartitionName(name), kept(count))
-    assert list(memory.by_name) == ["two", "three"]
-    memory.keep(PartitionName("huge"), kept(MOST_IDLE + 1))
-    assert list(memory.by_name) == ["huge"]
-    assert len(memory.by_name[PartitionName("huge")].hours) == MOST_IDLE
+def test_a_budget_may_be_raised() -> None:
+    """A larger budget lets waiting asks start at once; usage of the window counts on."""
+    queues = "[{{name: a, properties: {{budget.gpu-hours: {hours}/day}}}}]"
+    driver = Driver()
+    driver.do(register(config(queues.format(hours=1))), nodes(node("n1", gpu=9)), apps(app("x", "root.a")))
+    driver.do(asks(ask("x", "k1", gpu=4)))
+    driver.wait(1800.0)
+    assert not placed(driver.do(asks(ask("x", "k2", gpu=1))))
+    assert placed(driver.do(reload(config(queues.format(hours=3))))) == [("x", "k2", "n1")]
+    driver.wait(720.0 + 1.0)
+    assert not placed(driver.do(asks(ask("x", "k3", gpu=1))))
+
+
+def test_hours_long_ago_do_not_go_on() -> None:
+    """A budget counts what was in use for ten minutes of an absence, and no more."""
+    text = config("[{name: a, properties: {budget.vcore-hours: 100/month}}]")
+    first, second = Driver(), Driver()
+    first.do(register(text), nodes(node("n1", vcore=4000)), apps(app("x", "root.a")))
+    first.do(asks(ask("x", "k1", vcore=3000)))
+    memory = memory_of(first)
+    second.now = first.now + 3600.0
+    second.do(replace(register(text), memory=memory))
+    second.views.now = lambda: second.now
+    [report] = second.views.queue(DEFAULT, "root.a").extended["hours_budgets"]
+    assert report.used == pytest.approx(3000 * 600 / 3600)
+
+
+def test_hours_outlive_the_registration() -> None:
+    """With what was kept a minute ago, another core knows the hours within one percent."""
+    text = config("[{name: a, properties: {budget.vcore-hours: 4000m/day}}]")
+    first = Driver()
+    first.do(register(text), nodes(node("n1", vcore=4)), apps(app("x", "root.a")))
+    first.do(asks(ask("x", "k1", vcore=3)))
+    first.wait(90.0)
+    memory = memory_of(first)
+    first.wait(45.0)
+    second = Driver()
+    second.now = first.now
+    second.do(replace(register(text), memory=memory), nodes(node("n1", vcore=4)), apps(app("x", "root.a")))
+    second.do(asks(ask("x", "k1", vcore=3, on_node="n1")))
+    for driver in (first, second):
+        driver.wait(100.0)
+    second.views.now = lambda: second.now
+    hours = [used(driver) for driver in (first, second)]
+    assert hours[1] == pytest.approx(hours[0], rel=0.01)
+    assert hours[0] > 0

@@ -3,25 +3,25 @@
 from collections.abc import Iterable
 from typing import Final
 
-from licorne_core.messages.events.cluster import hours_changed
-from licorne_core.messages.fairness import (
+from licorne_core.extensions.hours import NAME
+from licorne_core.extensions.hours.budget import MICROSECONDS, HoursBudget, microseconds
+from licorne_core.extensions.hours.messages import (
     BUDGET_AVAILABLE,
     BUDGET_EXHAUSTED,
-    HoursReport,
+    HoursLimit,
     KeptHours,
     hours_text,
     microseconds_as_hours,
 )
-from licorne_core.model.memory import BRIDGED, MICROSECONDS, MOST_IDLE, HoursBudget, microseconds
+from licorne_core.messages.events.records import EventChange, EventRecord, EventType
+from licorne_core.messages.kept import BRIDGED, MOST_KEPT
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.rm_context import Journal
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items
 from licorne_core.values.timers import Due, Timer, Timers
 
-WITH_HOURS: Final = 8
-"""Interest in asks below a budget of resource-hours."""
-_HOURS: Final = Timer(Due.HOURS)
+_HOURS: Final = Timer(Due.EXTENSION, name=NAME)
 
 _NEAR: Final = 60.0
 """Seconds before a change from which on its time is known exactly."""
@@ -44,6 +44,8 @@ class HoursBook:
     def __init__(self, timers: Timers[Timer], journal: Journal) -> None:
         """Start without budgets."""
         self.known: dict[Key, HoursBudget] = {}
+        self.of: dict[Queue, tuple[HoursBudget, ...]] = {}
+        """Budgets of the queues that have some."""
         self.spent = 0
         """Number of budgets that are used up."""
         self._kept: dict[Key, KeptHours] = {}
@@ -53,9 +55,10 @@ class HoursBook:
 
     def attach(self, queue: Queue, now: float) -> None:
         """Give a queue the budgets that its settings ask for; its parent has them already."""
-        before = {budget.limit.resource: budget for budget in queue.hours}
+        before = {budget.limit.resource: budget for budget in self.of.pop(queue, ())}
         found = []
-        for limit in queue.settings.hours:
+        limits: tuple[HoursLimit, ...] = queue.settings.of(NAME) or ()
+        for limit in limits:
             key = (queue.path, limit.resource)
             budget = before.pop(limit.resource, None)
             if budget is None:
@@ -72,18 +75,16 @@ class HoursBook:
             budget.follow(0, now)
             if budget.told:
                 text = f"{BUDGET_AVAILABLE}: {budget.limit.resource}-hours are not bounded any more"
-                self._journal.note(hours_changed(now, queue.path, budget.limit.resource, text))
+                self._tell(budget, text, now)
             self._leave(budget)
-        queue.hours = tuple(found)
-        is_bounded = bool(found) or (queue.parent is not None and queue.parent.interests & WITH_HOURS)
-        queue.interests = queue.interests & ~WITH_HOURS | (WITH_HOURS if is_bounded else 0)
+        if found:
+            self.of[queue] = tuple(found)
         self._arm()
 
     def detach(self, queue: Queue) -> None:
         """The queue is gone; what it has used is remembered."""
-        for budget in queue.hours:
+        for budget in self.of.pop(queue, ()):
             self._leave(budget)
-        queue.hours = ()
 
     def _leave(self, budget: HoursBudget) -> None:
         """The budget is not in force any more, and nothing is in use: what was used is remembered."""
@@ -97,7 +98,7 @@ class HoursBook:
         """Have the budgets of these queues follow the books."""
         time = microseconds(now)
         for queue in queues:
-            for budget in queue.hours:
+            for budget in self.of.get(queue, ()):
                 amount = queue.allocated.get(budget.resource, 0)
                 if amount != budget.amount:
                     changed = budget.follow_at(amount, time)
@@ -111,7 +112,7 @@ class HoursBook:
         if not (kept.used or kept.amount):
             return
         self._kept[key] = kept
-        if len(self._kept) > MOST_IDLE:
+        if len(self._kept) > MOST_KEPT:
             del self._kept[next(iter(self._kept))]
 
     def kept(self, now: float) -> dict[Key, KeptHours]:
@@ -132,6 +133,18 @@ class HoursBook:
         self._arm()
         return followed, opened
 
+    def spent_by(self, leaf: Queue, items: Items) -> HoursBudget | None:
+        """The first used-up budget, from the leaf up, of a resource among the items; None for none."""
+        if not self.spent:
+            return None
+        for queue in leaf.lineage:
+            for budget in self.of.get(queue, ()):
+                if budget.spent:
+                    for name, value in items:
+                        if value and name == budget.limit.resource:
+                            return budget
+        return None
+
     def is_due(self, now: float) -> bool:
         """True if time has changed a budget that does not know it yet."""
         due = self._due.next_deadline()
@@ -142,7 +155,7 @@ class HoursBook:
         if budget.spent != budget.told:
             budget.told = budget.spent
             self.spent += 1 if budget.spent else -1
-            self._journal.note(hours_changed(now, budget.path, budget.resource, _text(budget)))
+            self._tell(budget, _text(budget), now)
         budget.foreseen = budget.amount
         at = budget.changes_at(budget.foreseen)
         if at is None:
@@ -152,6 +165,11 @@ class HoursBook:
             budget.foreseen *= _GROWTH
             at = budget.changes_at(budget.foreseen) or at
         self._due.set(budget, at)
+
+    def _tell(self, budget: HoursBudget, text: str, now: float) -> None:
+        """QUEUE set, without details, for a resource: its hours are used up, or there are some again."""
+        about = EventType.QUEUE, budget.path, EventChange.SET
+        self._journal.note(EventRecord(now, *about, reference_id=budget.resource, message=text))
 
     def _arm(self) -> None:
         due = self._due.next_deadline()
@@ -169,28 +187,3 @@ def _text(budget: HoursBudget) -> str:
     if budget.spent:
         return f"{BUDGET_EXHAUSTED}: {text}, nothing new starts with {resource} before {budget.span.end}"
     return f"{BUDGET_AVAILABLE}: {text}"
-
-
-def hours_report(budget: HoursBudget, now: float) -> HoursReport:
-    """A budget as of `now`, or of the last change if that is later."""
-    span, used = budget.at(now)
-    return HoursReport(
-        resource=budget.limit.resource,
-        limit=float(budget.limit.amount),
-        used=microseconds_as_hours(used),
-        left=microseconds_as_hours(budget.most - used),
-        window=float(span.end - span.begin),
-        resets_at=float(span.end),
-        spent=used >= budget.most,
-    )
-
-
-def spent_budget(leaf: Queue, items: Items) -> HoursBudget | None:
-    """The first used-up budget, from the leaf up, of a resource among the items; None for none."""
-    for queue in leaf.lineage:
-        for budget in queue.hours:
-            if budget.spent:
-                for name, value in items:
-                    if value and name == budget.limit.resource:
-                        return budget
-    return None

@@ -1,0 +1,41 @@
+"""Whose usage has changed in one partition, for the extensions that follow usage."""
+
+from collections.abc import Mapping, Sequence
+
+from licorne_core.model.apps.application import Application
+from licorne_core.model.queues.queue import Queue
+
+
+class Usage:
+    """Applications whose usage may have changed since it was last followed.
+
+    All changes of one command, and of one turn, have its time.
+    """
+
+    followers: int
+    """Bits of the extensions that follow usage at present; 0 for none, and then nothing is noted."""
+    time: float
+    """Time of the last command or turn that changed usage, in unix seconds, while somebody follows it."""
+
+    def __init__(self, now: float) -> None:
+        """Start with nobody who follows."""
+        self.followers = 0
+        self.time = now
+        self.touched: dict[Application, Queue] = {}
+        """Applications with their leaves."""
+
+    def follow(self, bit: int, *, on: bool) -> None:
+        """Note changes for an extension from now on, or no longer."""
+        self.followers = self.followers | bit if on else self.followers & ~bit
+
+    def take(self, now: float) -> tuple[Mapping[Application, Queue], Sequence[Queue]]:
+        """Take the applications, whose usage changed at `now`, and their queues up to root."""
+        touched, self.touched = self.touched, {}
+        self.time = now
+        queues: dict[Queue, None] = {}
+        for leaf in touched.values():
+            for queue in leaf.lineage:
+                if queue in queues:
+                    break
+                queues[queue] = None
+        return touched, list(queues)

@@ -1,0 +1,67 @@
+"""Budgets of hours: in State and REST, in metrics, in the journal, and in what outlives a server."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from licorne.v1 import state_pb2 as pb
+from licorne_core.config.schema import QueueConfig
+from licorne_core.extensions.hours.messages import KeptHours
+from licorne_core.extensions.hours.reports import HoursReport
+from licorne_core.values.ids import QueuePath
+from licorne_core.values.windows import HOUR, Window
+from licorne_core.views.queues import QueueReport
+from licorne_server.configurations.kept import KeptForm, count, text
+from licorne_server.extensions import Reports
+from licorne_server.journal.forms import LARGE, TEXT, WHOLE, Row, array, word
+
+FIELD = "hours_budgets"
+
+
+def _limits(queue: QueueReport) -> Iterator[tuple[str, float]]:
+    return ((budget.resource, budget.limit * HOUR) for budget in queue.extended[FIELD])
+
+
+def _left(queue: QueueReport) -> Iterator[tuple[str, float]]:
+    return ((budget.resource, budget.left * HOUR) for budget in queue.extended[FIELD])
+
+
+def _row(place: tuple[str, str], kept: KeptHours) -> list[Any]:
+    return [*place, *kept]
+
+
+def _kept(row: Sequence[Any]) -> tuple[tuple[QueuePath, str], KeptHours]:
+    path, resource, time, used, amount, window = row
+    place = (QueuePath(text(path)), text(resource))
+    return place, KeptHours(count(time), count(used), count(amount), Window(window))
+
+
+def _is_wanted(queue: QueueConfig) -> bool:
+    template = queue.child_template
+    return bool(queue.settings.of("hours") or (template is not None and template.settings.of("hours")))
+
+
+_HOURS = Row(KeptHours, time=WHOLE, used=LARGE, amount=WHOLE, window=word(Window))
+
+QUEUE_LISTS = {"hoursBudgets": Reports(FIELD, HoursReport, pb.HoursBudget, without="spent")}
+QUEUE_METRICS = {
+    "licorne_queue_budget_resource_seconds": (
+        "What may be used in a window, in amounts times seconds.",
+        _limits,
+    ),
+    "licorne_queue_budget_left_resource_seconds": (
+        "What is left in the present window; below zero if what runs used more.",
+        _left,
+    ),
+}
+KEPT = {
+    "hours": KeptForm(
+        name="hours",
+        owner=array(TEXT, TEXT),
+        value=_HOURS,
+        rows=(_HOURS,),
+        write=_row,
+        read=_kept,
+        time=2,
+        is_wanted=_is_wanted,
+    )
+}

@@ -1,0 +1,32 @@
+"""What partitions leave for those of their names is bounded, over all of them."""
+
+from licorne_core.messages.kept import MOST_KEPT, Kept
+from licorne_core.partitions.kept import KeptOfPartitions
+from licorne_core.values.ids import PartitionName
+
+
+def kept(count: int) -> Kept:
+    """What a partition keeps of so many queues."""
+    return {"some": {f"root.q{number}": (number,) for number in range(count)}}
+
+
+def test_what_dropped_partitions_leave_is_bounded() -> None:
+    """Of too many queues in all of them, those of the partition go that was dropped first."""
+    known = KeptOfPartitions({})
+    for name, count in (("one", 4_000), ("two", 4_000), ("three", 4_000), ("none", 0)):
+        known.keep(PartitionName(name), kept(count))
+    assert list(known.by_name) == ["two", "three"]
+    known.keep(PartitionName("huge"), kept(MOST_KEPT + 1))
+    assert list(known.by_name) == ["huge"]
+    assert len(known.by_name[PartitionName("huge")]["some"]) == MOST_KEPT
+
+
+def test_each_extension_may_leave_as_much() -> None:
+    """What one has kept takes no place of another's; what is of no use is left out."""
+    known = KeptOfPartitions({})
+    each = dict.fromkeys(map(str, range(MOST_KEPT)), (1,))
+    known.keep(PartitionName("one"), {"some": each, "other": {**each, "empty": ()}, "third": {"empty": ()}})
+    assert {of: len(things) for of, things in known.by_name[PartitionName("one")].items()} == {
+        "some": MOST_KEPT,
+        "other": MOST_KEPT,
+    }
