@@ -32,7 +32,7 @@ def subject(check: Check) -> str:
         case QueueCheck() | StoppedQueueCheck():
             return check.queue
         case RuleCheck():
-            return check.subject
+            return check.subject if check.subject.startswith("root") else ""
         case LimitCheck() | RunningCheck():
             return check.queue if check.kind == "queue" else f"{check.name} in {check.queue}"
         case BudgetCheck():

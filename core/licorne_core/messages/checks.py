@@ -1,9 +1,28 @@
-"""What the kernel knows of checks of extensions: those of their quotas (`SharedQuota.check`), and rules."""
+"""What the kernel and those who show explanations know of checks of extensions."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple
 
-from licorne_core.values.resources import Resources
+from licorne_core.values.ids import RmId
+from licorne_core.values.resources import EMPTY, Resources
+
+
+class Shown(NamedTuple):
+    """How a check is shown beside its message: its kind and what it is about.
+
+    It may pass by itself `until` a time in unix seconds, 0.0 for none. Amounts are by resource name, those
+    of `holders` by RM.
+    """
+
+    kind: str
+    subject: str
+    until: float = 0.0
+    requested: Resources = EMPTY
+    used: Resources = EMPTY
+    limit: Resources = EMPTY
+    holders: Mapping[RmId, Resources] = MappingProxyType({})
 
 
 class ExtensionCheck:
@@ -21,6 +40,14 @@ class ExtensionCheck:
     def message(self) -> str:
         """The reason in one sentence."""
         raise NotImplementedError
+
+    def shown(self) -> Shown:
+        """What is shown of it beside the message."""
+        raise NotImplementedError
+
+    def seen_by(self, may_see: Callable[[RmId], bool]) -> "ExtensionCheck":
+        """The check without RMs that somebody may not see."""
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,3 +69,7 @@ class RuleCheck:
     def message(self) -> str:
         """The reason in one sentence."""
         return self.text
+
+    def shown(self) -> Shown:
+        """What is shown of it beside the message."""
+        return Shown(self.kind, self.subject, self.until, self.requested)

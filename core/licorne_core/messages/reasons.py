@@ -97,28 +97,6 @@ class StartingCheck:
         return f"application {self.ahead} comes first in state-aware queue {self.queue}"
 
 
-class Added:
-    """A check of an extension, and how it is shown."""
-
-    code: str
-    kind: str
-    passed: bool
-
-    @property
-    def subject(self) -> str:
-        """What it is about."""
-        raise NotImplementedError
-
-    @property
-    def until(self) -> float:
-        """When it may pass by itself, in unix seconds; 0.0 for no such time."""
-        return 0.0
-
-    def message(self) -> str:
-        """The reason in one sentence."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskBackOffCheck:
     """The ask backs off, as its RM has failed to run it so often in a row (§ 1.4).
@@ -375,7 +353,6 @@ Check = (
     | StartingCheck
     | HeldCheck
     | StoppedQueueCheck
-    | Added
     | RunningCheck
     | AskBackOffCheck
     | LimitCheck

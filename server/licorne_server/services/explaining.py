@@ -1,15 +1,12 @@
 """The answer to `State.Explain`, for a running server and for a replayed moment."""
 
-from dataclasses import replace
 from typing import assert_never
 
 from licorne.v1 import state_pb2 as pb
-from licorne_core.extensions.budgets.messages import BudgetCheck
-from licorne_core.messages.checks import ExtensionCheck, RuleCheck
+from licorne_core.messages.checks import ExtensionCheck, RuleCheck, Shown
 from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.messages.operators import HeldCheck, StoppedQueueCheck
 from licorne_core.messages.reasons import (
-    Added,
     AnswersCheck,
     AskBackOffCheck,
     Check,
@@ -60,9 +57,7 @@ def explain_message(report: Explanation, may_see: MaySee) -> pb.ExplainResponse:
 
 def _seen(check: Check, may_see: MaySee) -> Check:
     """The check without RMs that the caller may not see."""
-    if may_see is None or not isinstance(check, BudgetCheck):
-        return check
-    return replace(check, holders=tuple(held for held in check.holders if may_see(held[0])))
+    return check if may_see is None or not isinstance(check, ExtensionCheck) else check.seen_by(may_see)
 
 
 def _check_message(check: Check) -> pb.Check:
@@ -77,17 +72,14 @@ def _check_message(check: Check) -> pb.Check:
         case StartingCheck() | StoppedQueueCheck():
             message.kind = "starting" if isinstance(check, StartingCheck) else "stopped"
             message.subject = check.queue
-        case Added():
-            message.kind, message.subject, message.until = check.kind, check.subject, nanoseconds(check.until)
         case AskBackOffCheck():
             message.kind, message.subject, message.until = "backoff", check.key, nanoseconds(check.until)
         case RunningCheck():
             message.kind, message.subject = "running", check.subject
-        case LimitCheck() | QueueCheck() | RuleCheck():
+        case LimitCheck() | QueueCheck():
             _add_quota(message, check)
-        case ExtensionCheck():
-            assert isinstance(check, BudgetCheck)
-            _add_budget(message, check)
+        case ExtensionCheck() | RuleCheck():
+            _add_shown(message, check.shown())
         case AnswersCheck() | GangCheck() | TopologyCheck():
             _add_gang(message, check)
         case PreemptionCheck():
@@ -109,20 +101,17 @@ def _add_gang(message: pb.Check, check: AnswersCheck | GangCheck | TopologyCheck
         message.kind, message.subject = "topology", check.domain
 
 
-def _add_budget(message: pb.Check, check: BudgetCheck) -> None:
-    message.kind, message.subject = "budget", check.budget
-    message.requested.update(amounts(check.requested))
-    message.used.update(amounts(check.used))
-    message.limit.update(amounts(check.bound))
-    message.holders.extend(pb.BudgetHolder(rm_id=rm_id, used=amounts(used)) for rm_id, used in check.holders)
+def _add_shown(message: pb.Check, shown: Shown) -> None:
+    message.kind, message.subject, message.until = shown.kind, shown.subject, nanoseconds(shown.until)
+    message.requested.update(amounts(shown.requested))
+    message.used.update(amounts(shown.used))
+    message.limit.update(amounts(shown.limit))
+    held = shown.holders.items()
+    message.holders.extend(pb.BudgetHolder(rm_id=rm_id, used=amounts(used)) for rm_id, used in held)
 
 
-def _add_quota(message: pb.Check, check: LimitCheck | QueueCheck | RuleCheck) -> None:
+def _add_quota(message: pb.Check, check: LimitCheck | QueueCheck) -> None:
     message.requested.update(amounts(check.requested))
-    if isinstance(check, RuleCheck):
-        message.kind, message.subject = check.kind, check.subject
-        message.until = nanoseconds(check.until)
-        return
     if isinstance(check, LimitCheck):
         message.kind, message.subject = check.kind, f"{check.name} in {check.queue}"
     else:

@@ -1,12 +1,12 @@
 """Budgets over RMs: commands, the check of an ask, and reports."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from licorne_core.extensions.budgets import QUOTA
 from licorne_core.extensions.budgets.terms import Budget, BudgetPattern
-from licorne_core.messages.checks import ExtensionCheck
+from licorne_core.messages.checks import ExtensionCheck, Shown
 from licorne_core.messages.commands import SharedCommand
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import Resources, in_units
@@ -81,6 +81,14 @@ class BudgetCheck(ExtensionCheck):
         text = f"exceeds {what} {self.budget} by {in_units(self.short)}"
         held = ", ".join(f"{rm_id} {in_units(used)}" for rm_id, used in self.holders)
         return f"{text}; held by {held}" if held else text
+
+    def shown(self) -> Shown:
+        """The budget, its usage, and who holds most of it."""
+        return Shown(QUOTA, self.budget, 0.0, self.requested, self.used, self.bound, dict(self.holders))
+
+    def seen_by(self, may_see: Callable[[RmId], bool]) -> "BudgetCheck":
+        """Without RMs that somebody may not see."""
+        return replace(self, holders=tuple(held for held in self.holders if may_see(held[0])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
