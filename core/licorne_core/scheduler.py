@@ -145,7 +145,7 @@ class Scheduler:
 
     @property
     def partitions(self) -> dict[PartitionName, Partition]:
-        """All partitions by normalized name."""
+        """All partitions by normalized name: for the core and its tests, as readers have `views`."""
         return self._registry.partitions
 
     @property

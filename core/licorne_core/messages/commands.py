@@ -179,6 +179,16 @@ class TerminationType(Enum):
     SCHEDULING_FAILED_ON_RM = 5
 
 
+CONFIRMED: Final = frozenset(
+    {
+        TerminationType.TIMEOUT,
+        TerminationType.PREEMPTED_BY_SCHEDULER,
+        TerminationType.PLACEHOLDER_REPLACED,
+    }
+)
+"""Terminations by which the core asks for a release; all others are final (spec § 1.6.10)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRequest:
     """One release by the RM; an empty key means everything of the application (spec § 1.6.11)."""

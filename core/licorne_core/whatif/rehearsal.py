@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from licorne_core.messages.commands import (
+    CONFIRMED,
     AnswerPredicates,
     AnswerPreemptions,
     Command,
@@ -41,15 +42,6 @@ DECISIONS = 256
 
 FOR_TURNS = 0.7
 """Share of the budget at which decisions end. The remainder is for the checks of asks at the end."""
-
-_ASKED = frozenset(
-    {
-        TerminationType.TIMEOUT,
-        TerminationType.PREEMPTED_BY_SCHEDULER,
-        TerminationType.PLACEHOLDER_REPLACED,
-    }
-)
-"""Terminations by which the core asks for a release; all others are final (spec § 1.6.10)."""
 
 
 class Placed(NamedTuple):
@@ -190,7 +182,7 @@ class Rehearsal:
     def _confirm_releases(self, effect: AllocationsReleased, seconds: float) -> None:
         confirmed = []
         for told in effect.releases:
-            if told.termination not in _ASKED:
+            if told.termination not in CONFIRMED:
                 continue
             if told.termination is TerminationType.PREEMPTED_BY_SCHEDULER:
                 found = self.scheduler.views.preemption(effect.partition, told.app_id, told.key)

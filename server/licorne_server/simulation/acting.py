@@ -15,6 +15,7 @@ from math import inf
 from typing import NamedTuple
 
 from licorne_core.messages.commands import (
+    CONFIRMED,
     AnswerPredicates,
     AnswerPreemptions,
     Command,
@@ -39,7 +40,7 @@ from licorne_core.messages.effects import (
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import Refusal
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId, rm_of
-from licorne_server.simulation.lives import CONFIRMED, End, Lives, Place
+from licorne_server.simulation.lives import End, Lives, Place
 from licorne_server.simulation.player import Player
 
 AppPlace = tuple[PartitionName, AppId]

@@ -12,6 +12,7 @@ from math import inf
 from typing import Final
 
 from licorne_core.messages.commands import (
+    CONFIRMED,
     AnswerPredicates,
     AnswerPreemptions,
     BeginReplay,
@@ -42,7 +43,7 @@ from licorne_core.messages.notices import AnswerNotices
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId, rm_of
 from licorne_server.simulation.acting import Acting, AppPlace, Carried
-from licorne_server.simulation.lives import CONFIRMED, End, Lives, Place
+from licorne_server.simulation.lives import End, Lives, Place
 from licorne_server.simulation.player import Player
 
 LATE: Final = 10.0

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from licorne_core.messages.commands import CONFIRMED
 from licorne_core.messages.effects import AllocationsMade, AllocationsRejected, AllocationsReleased, Effect
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
-from licorne_server.simulation.lives import CONFIRMED, Lives
+from licorne_server.simulation.lives import Lives
 
 TOLERANCE: Final = 1.0
 """Seconds within which both runs may make the same decision: turns and answers take time live."""

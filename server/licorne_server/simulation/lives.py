@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from licorne_core.messages.commands import (
+    CONFIRMED,
     AnswerPredicates,
     Command,
     RegisterRm,
@@ -25,15 +26,6 @@ from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName,
 
 Place = tuple[PartitionName, AppId, AllocationKey]
 """An ask, and its allocation."""
-
-CONFIRMED: Final = frozenset(
-    {
-        TerminationType.TIMEOUT,
-        TerminationType.PREEMPTED_BY_SCHEDULER,
-        TerminationType.PLACEHOLDER_REPLACED,
-    }
-)
-"""Terminations by which the core asks for a release; all others are final (spec § 1.6.10)."""
 
 MOST_CHECKS: Final = 100_000
 """Most open checks; beyond these the oldest are forgotten."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from licorne_core.messages.commands import (
+    CONFIRMED,
     AnswerPredicates,
     Command,
     LargeCommand,
@@ -24,7 +25,6 @@ from licorne_server.journal.digest import DigestOf
 from licorne_server.journal.frames import MAGIC, frame
 from licorne_server.journal.records import Digest, Header, Input, Record
 from licorne_server.journal.table import Again
-from licorne_server.simulation.lives import CONFIRMED
 from licorne_server.simulation.player import Player
 from licorne_server.simulation.replaying import scheduler_of
 from support.core.builders import release, releases
