@@ -88,6 +88,13 @@ class Extension:
     def gone(self, app: Application) -> None:
         """An application of interest has ended, or its partition has: keep nothing of it."""
 
+    def put_off(self, stop: Any) -> bool:
+        """A victim is about to be stopped, a `handlers.victims.Stop`: True if it runs on for a while.
+
+        The ledger has then what keeps it running (`Stay`). The first that does is the last that is asked.
+        """
+        return False
+
     def dispose(self) -> Iterator[int]:
         """The partition is gone: let go of what is kept of queues, in steps of what is let go."""
         return iter(())
@@ -181,7 +188,6 @@ class Extension:
         """A turn has ended that left asks, and nothing is tried before something changes."""
 
     # Order: one extension at the most sets `app.bonus`, by `scheduling.order.raise_by`
-    # Victims: one under notice is asked about by what was given to `handlers.victims.stop_victims`
 
     # Audit
 
@@ -200,7 +206,7 @@ MOST_SETTLED: Final = 500
 
 POINTS: Final = {
     "configuration": ("configure", "settled", "removed", "reloaded", "follow"),
-    "life": ("entered", "left", "gone", "dispose", "grown", "has", "went"),
+    "life": ("entered", "left", "gone", "dispose", "grown", "put_off", "has", "went"),
     "what outlives": ("take_marks", "marks", "kept", "restore"),
     "quotas": ("quotas", "counted"),
     "usage and time": ("settle", "begin", "pass_time", "work", "awaited", "idle"),
@@ -262,6 +268,7 @@ class Points:
         self.pass_time = self._at("pass_time")
         self.awaited = self._at("awaited")
         self.idle = self._at("idle")
+        self.put_off = self._at("put_off")
         self.recount = self._at("recount")
 
     def named(self, name: str) -> Extension:

@@ -11,7 +11,7 @@ from typing import Final
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.extensions import kinds, modules
-from licorne_core.handlers import allocations, apps, changes, configuration, nodes, replay, turn, victims
+from licorne_core.handlers import allocations, apps, changes, configuration, nodes, replay, turn
 from licorne_core.handlers.configuration import refusal_of, register
 from licorne_core.handlers.operators import Refused
 from licorne_core.handlers.outcome import Commands, of_extensions
@@ -22,6 +22,7 @@ from licorne_core.messages.commands import (
     AnswerPreemptions,
     AskBackoff,
     Command,
+    ExtensionAnswer,
     ExtensionCommand,
     Hold,
     NewApplication,
@@ -46,7 +47,6 @@ from licorne_core.messages.effects import (
     TickFailed,
     Unfinished,
 )
-from licorne_core.messages.notices import AnswerNotices
 from licorne_core.messages.operators import ChangeApplication, HoldApplication, MarksEnded
 from licorne_core.messages.plans import ConfigurationPlan, ConfigurationPlanRefused, Spent, SubmissionPlan
 from licorne_core.messages.reports import Turn
@@ -78,7 +78,6 @@ _COMMANDS: Final[Commands] = {
     **nodes.COMMANDS,
     **replay.COMMANDS,
     **turn.COMMANDS,
-    **victims.COMMANDS,
     **of_extensions("COMMANDS"),
 }
 
@@ -88,7 +87,7 @@ _OF_ITEMS = (
     UpdateNodes,
     AnswerPredicates,
     AnswerPreemptions,
-    AnswerNotices,
+    ExtensionAnswer,
     NotePredicatesSent,
 )
 """Commands whose items name their partitions. Any other may change all partitions of its RM."""

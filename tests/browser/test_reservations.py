@@ -97,7 +97,7 @@ async def _notify(server: Server, main: Client) -> None:
     ask = Ask(key="wants", application_id="owner", resources=size, partition=name, allow_preempt_other=True)
     await main.ask([ask])
     await eventually(
-        lambda: any(found.notice is not None for found in listed(views.allocations(partition, "guest")))
+        lambda: any(found.stay is not None for found in listed(views.allocations(partition, "guest")))
     )
 
 

@@ -19,6 +19,7 @@ WORDS = {
     "ageing": r"ageing|AgeClock|\bAges\b",
     "autoscaler": r"[aA]utoscaler|OutstandingShape|outstanding_(scan|shapes)|Inspection|INSPECT",
     "budgets": r"extensions\.budgets|SetBudget|\bBudget(Book|Check|Quota|Report|Tree)|BUDGET_EXCEEDED",
+    "notice": r"[nN]otice(?!d)|NOTICE(?!D)",
     "quota_change": r"quota_change|Quota(Change|Clock|Terms)|[qQ]uota.?[pP]reemption|Enforcement",
     "stops": r"extensions\.stops|StopApplication|ApplicationStop|STOPPED_BY_OPERATOR",
     "hours": r"extensions\.hours|Hours(Book|Budget|Left|Limit|Report|Spent)|KeptHours|[hH]ours_?[bB]udgets|"
@@ -28,7 +29,7 @@ WORDS = {
     "back_off": r"\"back_off\"|\.back_off\b|\bbackoff_(until|threshold|delay)|BackOffs?\b|APPLICATION_BACKS",
 }
 """What names an extension, as a pattern."""
-ASKED_FOR = {"budgets", "drains", "queue_stops", "stops"}
+ASKED_FOR = {"budgets", "drains", "notice", "queue_stops", "stops"}
 """Those whose commands the server takes from its own callers, and names for that."""
 TABLES = ("core/licorne_core/extensions/__init__.py", "server/licorne_server/extensions/__init__.py")
 METHODS = [

@@ -3,6 +3,7 @@
 from extensions.ageing.mutants import AGEING
 from extensions.autoscaler.mutants import AUTOSCALER
 from extensions.hours.mutants import OF_HOURS
+from extensions.notice.mutants import NOTICES
 from extensions.quota_change.mutants import QUOTA_CHANGE
 from mutants.of_backfill import BACKFILL
 from mutants.of_budgets import BUDGETS
@@ -15,7 +16,6 @@ from mutants.of_gangs import GANGS
 from mutants.of_isolation import ISOLATION
 from mutants.of_kubernetes import KUBERNETES
 from mutants.of_members import MEMBERS
-from mutants.of_notices import NOTICES
 from mutants.of_operators import OPERATORS
 from mutants.of_passing import PASSING
 from mutants.of_predicates import PREDICATES
@@ -31,7 +31,6 @@ ALL = (
     *GANGS,
     *TOPOLOGY,
     *ELASTIC,
-    *NOTICES,
     *PREEMPTION,
     *ISOLATION,
     *WIRE,
@@ -47,6 +46,7 @@ ALL = (
     *SIMULATION,
     *AGEING,
     *AUTOSCALER,
+    *NOTICES,
     *QUOTA_CHANGE,
     *OF_HOURS,
     *BACKFILL,

@@ -25,7 +25,6 @@ from licorne_core.messages.effects import (
     ReplayEnded,
     Unfinished,
 )
-from licorne_core.messages.notices import NoticesGiven
 from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.values.resources import Resources
 
@@ -78,15 +77,8 @@ def told(effect: Effect) -> list[str]:
                 for check in effect.checks
                 for node in check.nodes
             ]
-        case NoticesGiven():
-            return [
-                *(
-                    f"notice for {one.app_id}/{one.key} until {one.deadline:.0f}: for "
-                    f"{one.beneficiary_app_id}/{one.beneficiary_key} of {one.queue}, {one.lost:g} s lost"
-                    for one in effect.notices
-                ),
-                *(f"notice withdrawn for {one.app_id}/{one.key}" for one in effect.withdrawn),
-            ]
+        case ExtensionEffect():
+            return _BY_EXTENSIONS[type(effect).__name__](effect)
         case Happened() | Unfinished():
             return []
         case _:
@@ -106,20 +98,27 @@ def _drained(effect: Any) -> str:
     return f"{terms.allocations} allocations are stopped within {seconds:g} s, {effect.exempt} stay"
 
 
-_BY_EXTENSIONS: dict[str, Callable[[Any], str]] = {
-    "ApplicationStopped": lambda effect: (
+_BY_EXTENSIONS: dict[str, Callable[[Any], list[str]]] = {
+    "ApplicationStopped": lambda effect: [
         f"{effect.allocations} allocations are stopping, {effect.asks} asks are dropped"
-    ),
-    "NodeSchedulableSet": _closed,
-    "QueueStoppedSet": lambda effect: f"queue is {effect.state}" + ("" if effect.changed else " already"),
-    "NodeDrainBegun": _drained,
+    ],
+    "NodeSchedulableSet": lambda effect: [_closed(effect)],
+    "QueueStoppedSet": lambda effect: [f"queue is {effect.state}" + ("" if effect.changed else " already")],
+    "NodeDrainBegun": lambda effect: [_drained(effect)],
+    "NoticesGiven": lambda effect: [
+        *(
+            f"notice for {one.app_id}/{one.key} until {one.deadline:.0f}: for "
+            f"{one.beneficiary_app_id}/{one.beneficiary_key} of {one.queue}, {one.lost:g} s lost"
+            for one in effect.notices
+        ),
+        *(f"notice withdrawn for {one.app_id}/{one.key}" for one in effect.withdrawn),
+    ],
 }
 """Lines for effects of extensions, by the names of their classes: an extension may be missing."""
 
 
 def _told_of_rm(
-    effect: ExtensionEffect
-    | Registered
+    effect: Registered
     | RegistrationFailed
     | ConfigurationUpdated
     | ConfigurationRefused
@@ -139,8 +138,6 @@ def _told_of_rm(
             return "configuration updated" if effect.changed else "configuration unchanged"
         case OperatorRefused():
             return f"refused: {effect.reason}"
-        case ExtensionEffect():
-            return _BY_EXTENSIONS[type(effect).__name__](effect)
         case ApplicationHeld():
             told = "done" if effect.changed else "nothing to do"
             return f"{told}, {effect.asks} asks wait, {effect.allocations} allocations go on"

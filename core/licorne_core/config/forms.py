@@ -12,7 +12,6 @@ from licorne_core.values.errors import ConfigError
 from licorne_core.values.names import Pattern
 from licorne_core.values.resources import Items, parse_quantity
 from licorne_core.values.tags import is_level
-from licorne_core.values.windows import DAY
 
 NOT_INHERITED = "any; not inherited"
 """Of a property: the queues for which it counts, where it is of one queue alone."""
@@ -111,13 +110,6 @@ def _read_delay(text: str) -> float:
     return seconds
 
 
-def _read_notice(text: str) -> float:
-    seconds = parse_duration(text)
-    if seconds is None or not 0 < seconds <= 365 * DAY:
-        raise UnusableError("is no duration above zero, such as 2m, of at most 8760h")
-    return seconds
-
-
 def _read_wait(text: str) -> float:
     seconds = parse_duration(text)
     if seconds is None or seconds < 0:
@@ -169,7 +161,6 @@ def _read_weight(text: str) -> float:
 
 FLAG = replace(one_of({"true": True, "false": False}), kind=Kind.FLAG, choices=())
 DELAY = Form(Kind.DURATION, _read_delay, lambda seconds: f"{seconds:g}s" if seconds else "", nothing="0s")
-NOTICE = replace(DELAY, read=_read_notice, allowed="at most 8760h")
 WAIT = Form(Kind.DURATION, _read_wait, lambda seconds: f"{seconds:g}s")
 AMOUNTS = Form(Kind.AMOUNT_LIST, _read_amounts, lambda _: "")
 HALF_LIFE_FORM = Form(

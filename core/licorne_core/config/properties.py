@@ -12,7 +12,6 @@ from licorne_core.config.forms import (
     HALF_LIFE_FORM,
     LEVELS,
     NOT_INHERITED,
-    NOTICE,
     WAIT,
     WEIGHT_FORM,
     Family,
@@ -36,7 +35,6 @@ PRIORITY_OFFSET = "priority.offset"
 PREEMPTION_POLICY = "preemption.policy"
 PREEMPTION_DELAY = "preemption.delay"
 PREEMPTION_MINIMUM_RUNTIME = "preemption.minimum.runtime"
-PREEMPTION_NOTICE = "preemption.notice"
 PREEMPTION_LOSS_LIMIT = "preemption.loss.limit"
 PREEMPTION_VICTIM_ORDER = "preemption.victim.order"
 RESERVATION_MAX_NODES = "reservation.max.nodes"
@@ -114,15 +112,6 @@ _PROPERTIES = (
         DELAY,
         "an allocation is no victim before it has run so long, but for asks that require their "
         "node; none is off",
-        "9",
-    ),
-    _property(
-        PREEMPTION_NOTICE,
-        "preemption_notice",
-        NOTICE,
-        "how long before an allocation of the queue is stopped for others its RM is told; meanwhile the "
-        "RM may say that it is ready, and the allocation goes on if nobody needs its room any more. "
-        "Placeholders have no notice; none is off",
         "9",
     ),
     _property(

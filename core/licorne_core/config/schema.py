@@ -49,7 +49,7 @@ class Backfill(Enum):
 class QueueSettings:
     """Settings from a queue's merged properties. Delays are in seconds, 0 for off.
 
-    `preemption_minimum_runtime` and `preemption_notice` are in seconds. `preemption_loss_limit` has
+    `preemption_minimum_runtime` is in seconds. `preemption_loss_limit` has
     amounts times seconds that the queue may lose to preemption in an hour, by resource name; a type
     that is not there may be lost without limit. `reserved_nodes` and `app_reserved_nodes` are the most
     nodes that may be reserved at a time, None for no bound of the queue's own. `topology_levels`, the
@@ -63,7 +63,6 @@ class QueueSettings:
     preemption: PreemptionPolicy = PreemptionPolicy.DEFAULT
     preemption_delay: float = 30.0
     preemption_minimum_runtime: float = 0.0
-    preemption_notice: float = 0.0
     preemption_loss_limit: Items = ()
     preemption_victim_order: VictimOrder = VictimOrder.AGE
     reserved_nodes: int | None = None

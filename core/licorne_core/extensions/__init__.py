@@ -22,6 +22,7 @@ NAMES = (
     "ageing",
     "autoscaler",
     "budgets",
+    "notice",
     "quota_change",
     "stops",
     "hours",

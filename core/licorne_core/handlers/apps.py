@@ -17,7 +17,7 @@ from licorne_core.handlers.lifecycle import (
 )
 from licorne_core.handlers.outcome import Commands, OutcomeJob
 from licorne_core.handlers.predicates import roll_back_all
-from licorne_core.handlers.victims import end_notice
+from licorne_core.handlers.victims import end_stay
 from licorne_core.messages.commands import NewApplication, TerminationType, UpdateApplications
 from licorne_core.messages.effects import ApplicationRejection, ApplicationsAnswered, Effect, Release
 from licorne_core.messages.events.apps import app_added, state_entered
@@ -338,7 +338,7 @@ def release_all(job: OutcomeJob, partition: Partition, app: Application, message
         if partition.runtimes is not None:
             learn_runtime(partition, app, request, job.now)
         if request.state is RequestState.NOTICED:
-            end_notice(partition, app, request)
+            end_stay(partition, request)
         allocation = partition.allocations.release(app, request)
         note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, job.now)
         release = Release(

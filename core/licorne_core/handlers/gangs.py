@@ -30,7 +30,7 @@ from licorne_core.handlers.outcome import (
     time_out,
 )
 from licorne_core.handlers.predicates import assume, roll_back, roll_back_all
-from licorne_core.handlers.victims import end_notice
+from licorne_core.handlers.victims import end_stay
 from licorne_core.messages.commands import NewApplication
 from licorne_core.messages.effects import RESERVATION_TIMEOUT
 from licorne_core.messages.events.allocations import Freed, placeholder_incompatible
@@ -338,7 +338,7 @@ def free(
     Otherwise return the fact to publish, which is not noted yet.
     """
     if request.state is RequestState.NOTICED:
-        end_notice(partition, app, request)
+        end_stay(partition, request)
     heir = _heir(partition, app, request, now, with_node=with_node)
     kept = request.allocation
     assert kept is not None, f"{request!r} is booked"

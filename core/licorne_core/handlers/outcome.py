@@ -1,5 +1,6 @@
 """Outcome of a command or a turn, gathered by kind (spec § 1.6.8)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -15,7 +16,6 @@ from licorne_core.messages.effects import (
     Effect,
     Release,
 )
-from licorne_core.messages.notices import Notice, NoticesGiven, Withdrawal
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.partitions.jobs import CommandJob, Job, Slice
@@ -51,13 +51,21 @@ def time_out(app: Application, request: Request, message: str) -> Release:
     )
 
 
+class Told(ABC):
+    """What an extension tells an RM about a partition."""
+
+    @abstractmethod
+    def effect(self, partition: Partition) -> Effect:
+        """All of it as one effect."""
+
+
 class Outcome:
     """State changes, releases, allocations and rejections, in the order of sending.
 
     Releases come first: an allocation may take the place of a released one.
     """
 
-    __slots__ = ("last_updates", "made", "notices", "rejections", "released", "updates")
+    __slots__ = ("last_updates", "made", "rejections", "released", "told", "updates")
 
     def __init__(self) -> None:
         """Start empty."""
@@ -67,7 +75,8 @@ class Outcome:
         self.made: dict[Partition, list[Allocation]] = {}
         self.rejections: list[AllocationRejection] = []
         self.released: dict[Partition, list[Release]] = {}
-        self.notices: list[tuple[Partition, Notice | Withdrawal]] = []
+        self.told: dict[tuple[str, Partition], Told] = {}
+        """What extensions tell, by their names."""
 
     def release(self, partition: Partition, release: Release) -> None:
         """Add a release for the RM."""
@@ -92,21 +101,11 @@ class Outcome:
         effects += [*made, *released] if made_first else [*released, *made]
         if self.rejections:
             effects.append(AllocationsRejected(rm_id=rm_id, rejections=self.rejections))
-        if self.notices:
-            effects += self._notices(rm_id)
+        if self.told:
+            effects += [told.effect(partition) for (_, partition), told in self.told.items()]
         if self.last_updates:
             effects.append(ApplicationsUpdated(rm_id=rm_id, updates=self.last_updates))
         return effects
-
-    def _notices(self, rm_id: RmId) -> Iterator[Effect]:
-        for partition in dict.fromkeys(one for one, _ in self.notices):
-            told = [said for one, said in self.notices if one is partition]
-            yield NoticesGiven(
-                rm_id=rm_id,
-                partition=partition.name,
-                notices=[said for said in told if isinstance(said, Notice)],
-                withdrawn=[said for said in told if isinstance(said, Withdrawal)],
-            )
 
 
 class TimerJob(Job):

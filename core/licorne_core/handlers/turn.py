@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, cast
 
-from licorne_core.handlers import backfill, gangs, lifecycle, predicates, preemption, victims
+from licorne_core.handlers import backfill, gangs, lifecycle, predicates, preemption
 from licorne_core.handlers.clock import follow_time
 from licorne_core.handlers.lifecycle import allocation_made
 from licorne_core.handlers.outcome import (
@@ -303,7 +303,6 @@ _DEADLINES: Final[Deadlines] = {
     **gangs.DEADLINES,
     **lifecycle.DEADLINES,
     **predicates.DEADLINES,
-    **victims.DEADLINES,
     **of_extensions("DEADLINES"),
 }
 COMMANDS: Final[Commands] = {

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.kept import KeptByPartition
-from licorne_core.messages.notices import AnswerNotices
 from licorne_core.messages.operators import ChangeApplication, HoldApplication, Marks
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId, UserGroup
@@ -95,6 +94,13 @@ class SharedCommand:
     """A command of an extension to all RMs together, as each of these extends this."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtensionAnswer:
+    """An RM's answer to an extension, as each of those extends this. Its items name their partitions."""
+
+    rm_id: RmId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,7 +320,7 @@ OfRm = (
     | UpdateAllocations
     | AnswerPredicates
     | AnswerPreemptions
-    | AnswerNotices
+    | ExtensionAnswer
     | NotePredicatesSent
     | BeginReplay
     | EndReplay

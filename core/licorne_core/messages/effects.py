@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 from licorne_core.messages.commands import Command, TerminationType
 from licorne_core.messages.events.records import Fact
-from licorne_core.messages.notices import NoticesGiven
 from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import LicorneError, Problem, Refusal
@@ -346,7 +345,6 @@ Effect = (
     | ReplayEnded
     | PredicatesAsked
     | PreemptionsAsked
-    | NoticesGiven
     | ContainerStatesChanged
     | Happened
     | ExtensionEffect

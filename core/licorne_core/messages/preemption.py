@@ -73,6 +73,6 @@ class PreemptionRecord:
     checkpoint: float | None = None
     """That checkpoint, in unix seconds: the one that its RM said, or the one assumed; None for neither."""
     noticed_time: float = 0.0
-    """Time of its notice, in unix seconds; 0.0 for none."""
+    """Time at which its RM was told that it would be stopped, in unix seconds; 0.0 if it was at once."""
     spared: Spared | None = None
     """The allocation on the node that would have been stopped next; None for none."""

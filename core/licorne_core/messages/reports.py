@@ -49,7 +49,7 @@ class Census:
     reserved: Mapping[tuple[QueuePath, str], Mapping[str, int]]
     """Reserved resources on these nodes."""
     noticed: int
-    """Allocations under notice of preemption."""
+    """Allocations that will be preempted, and run on for a while."""
     preemptions: Mapping[str, int]
     """Victims so far, by the rule by which they had to go."""
 

@@ -117,6 +117,8 @@ class Partition:
             self.claims, self.wakeups, self.dirty, self.escalation, self.timers, self.counters, mode
         )
         """The shadow starts that blocked asks hold."""
+        self.losses, self.ledger = Losses(), Ledger()
+        """The ledger has records of preempted allocations, with beneficiary and reason."""
         self.reservations = Reservations(
             self.nodes,
             self.wakeups,
@@ -125,14 +127,13 @@ class Partition:
             self.timers,
             self.journal,
             self.counters,
+            self.ledger.stays,
         )
         self.calls = OpenCalls(name, rm, self.timers)
         """The questions to the RM that are open."""
         self.predicates = PredicateChecks(rm, self.index, self.calls)
         self.results = PredicateResults(self.index, self.timers)
         self._open_ledger()
-        self.losses, self.ledger = Losses(), Ledger()
-        """The ledger has records of preempted allocations, with beneficiary and reason."""
         self.places = LostPlaces(
             self.nodes, self.tree, self.dirty, self.wakeups, self.predicates, self.timers
         )
@@ -184,6 +185,7 @@ class Partition:
             self.rm.core,
             self.claims,
             self.places,
+            self.ledger,
             tuning,
         )
 

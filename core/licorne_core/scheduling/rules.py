@@ -21,6 +21,7 @@ from licorne_core.scheduling.lost_places import LostPlaces
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.predicates import PredicateChecks
 from licorne_core.scheduling.preempting import Preemption
+from licorne_core.scheduling.preemption.ledger import Ledger
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.waiting import Watch
@@ -54,6 +55,7 @@ class CheckContext:
     core: Core
     claims: Claims
     places: LostPlaces
+    ledger: Ledger
     tuning: Tuning
     extensions: dict[str, Any] = field(default_factory=dict)
     """Those of the partition by their names, for what is theirs."""

@@ -105,16 +105,6 @@ class Counters:
     """Work of passes, in tries of an item."""
     search_work: int = 0
     """Part of `work` for victim searches, in tries of an item."""
-    notices_given: int = 0
-    """Notices of preemption."""
-    notices_ready: int = 0
-    """Answers to notices: the victim may be stopped."""
-    notices_later: int = 0
-    """Answers to notices with a time at which the victim is ready."""
-    notices_unanswered: int = 0
-    """Victims that were stopped at the deadline, as their RM had not answered."""
-    notices_withdrawn: int = 0
-    """Notices of victims that were spared."""
     deadlines_at_risk: int = 0
     """Asks and gangs that were told a shadow start after the time that they want to start by."""
     eta_errors: dict[str, Histogram] = field(default_factory=dict)

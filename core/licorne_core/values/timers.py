@@ -27,7 +27,6 @@ class Due(StrEnum):
     CLEAN_QUEUES = "clean queues"
     ANSWER = "expect an answer"
     RETRY = "ask again"
-    NOTICE = "stop a victim under notice"
     EXTENSION = "let an extension follow the time"
     EXTENSION_WORK = "let an extension do its work"
     PLACE = "keep no longer the place"

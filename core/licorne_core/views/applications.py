@@ -95,7 +95,7 @@ _task_group_report = _group.table(TaskGroupReport)
 class ElasticReport:
     """Size of an elastic gang, in members: `size` run or are being started.
 
-    `leaving` of them are being stopped for others, or are under notice. It starts with `least` together,
+    `leaving` of them are being stopped for others, or will be. It starts with `least` together,
     and grows by `step` up to `most`, which is 0 for any number.
     """
 

@@ -251,9 +251,10 @@ def _underway(partition: Partition, request: Request) -> PreemptionCheck | None:
     if promise is not None and reservation is not None and request.triggered:
         victims = ", ".join(f"{v.ask.app_id}/{v.key}" for v in promise.outstanding)
         waits = f"waits for the end of {victims}" if victims else "its victims are gone"
-        notices = (partition.ledger.notices.get(victim) for victim in promise.outstanding)
-        until = max((notice.stops_at for notice in notices if notice is not None), default=0.0)
-        waits += ", under notice" if until else ""
+        found = map(partition.ledger.stays.get, promise.outstanding)
+        stays = [stay for stay in found if stay is not None]
+        until = max((stay.stops_at for stay in stays), default=0.0)
+        waits += f", {stays[0].words}" if stays else ""
         node_id = reservation.node_id
         kept = "what was promised to it" if node_id is None else f"node {node_id}"
         text = f"{kept} is kept for it, and {waits}"

@@ -59,9 +59,9 @@ def whereabouts(partition: Partition, request: Request) -> tuple[str, str]:
         return "replacing", f"runs on node {node_id} once the RM has stopped {placeholder}"
     if request.state is RequestState.ASSUMED:
         return "assumed", f"assumed on node {node_id} until the RM agrees"
-    notice = partition.ledger.notices.get(request)
-    if notice is not None:
-        return "noticed", f"runs on node {node_id}, and will be preempted {_cause(notice.record)}"
+    stay = partition.ledger.stays.get(request)
+    if stay is not None:
+        return "noticed", f"runs on node {node_id}, and will be preempted {_cause(stay.record)}"
     if request.state in STOPPING:
         why = _stop(partition, request)
         return "stopping", f"on node {node_id} until the RM has stopped it: {why}"

@@ -22,8 +22,8 @@ from licorne_core.views.partitions import InOrder, PartitionViews
 from licorne_core.views.topology import TopologyReport, topology
 
 
-class NoticeReport(NamedTuple):
-    """The notice of an allocation: when it will be preempted, in unix seconds, and for which ask.
+class StayReport(NamedTuple):
+    """The time at which an allocation that runs on will be preempted, in unix seconds, and for which ask.
 
     For a lowered maximum there is only the queue.
     """
@@ -40,8 +40,8 @@ class AllocationReport(NamedTuple):
     allocation: Allocation
     stopping: str = ""
     """Reason why the RM was told to stop it; empty for one that is not stopping."""
-    notice: NoticeReport | None = None
-    """Notice of its preemption; None for none."""
+    stay: StayReport | None = None
+    """When it will be preempted; None for never."""
     checkpoint: float = 0.0
     """Time up to which its work is kept, as its RM says."""
 
@@ -49,17 +49,17 @@ class AllocationReport(NamedTuple):
 def allocation_report(partition: Partition, request: Request, allocation: Allocation) -> AllocationReport:
     """The allocation of a request, as it is now."""
     return AllocationReport(
-        allocation, why_stopped(request), _notice(partition, request), request.checkpoint or 0.0
+        allocation, why_stopped(request), _stay(partition, request), request.checkpoint or 0.0
     )
 
 
-def _notice(partition: Partition, request: Request) -> NoticeReport | None:
-    notice = partition.ledger.notices.get(request)
-    if notice is None:
+def _stay(partition: Partition, request: Request) -> StayReport | None:
+    stay = partition.ledger.stays.get(request)
+    if stay is None:
         return None
-    record = notice.record
+    record = stay.record
     queue = record.victim_queue if record.beneficiary_queue is None else record.beneficiary_queue
-    return NoticeReport(notice.stops_at, record.beneficiary_app_id, record.beneficiary_key, queue.path)
+    return StayReport(stay.stops_at, record.beneficiary_app_id, record.beneficiary_key, queue.path)
 
 
 class _Reading(NamedTuple):

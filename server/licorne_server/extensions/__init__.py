@@ -16,6 +16,7 @@ other names has a module with some of these tables:
     SWITCHES              keys in differences of configurations
     CONFIG_KEYS           keys in the older core's spelling
     LISTS                 calls of State, each with what it lists
+    METRICS               of a partition: arguments of `http.families.Metric`
     KEPT                  what outlives partitions, by its extension (`configurations/kept.py`)
 
 A name stands for a field, or for a field and how it is shown.
@@ -31,6 +32,7 @@ from google.protobuf.message import Message
 
 NAMES: Final = (
     "autoscaler",
+    "notice",
     "quota_change",
     "back_off",
     "hours",
@@ -61,6 +63,12 @@ def table(name: str) -> dict[str, Any]:
     for extension in NAMES:
         found |= getattr(import_module(f"{__name__}.{extension}"), name, {})
     return found
+
+
+def rows(name: str) -> tuple[Any, ...]:
+    """The same of a table whose rows have no names."""
+    tables = (getattr(import_module(f"{__name__}.{extension}"), name, ()) for extension in NAMES)
+    return tuple(row for found in tables for row in found)
 
 
 def names(of: str) -> dict[str, Any]:

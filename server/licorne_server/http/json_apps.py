@@ -10,7 +10,7 @@ from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
 from licorne_core.views import Views
 from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, ElasticReport, TaskGroupReport
 from licorne_core.views.fields import Source
-from licorne_core.views.nodes import NodeReport, NoticeReport, ReservationReport
+from licorne_core.views.nodes import NodeReport, ReservationReport, StayReport
 from licorne_server.extensions import names
 from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import drain_json, mark_json, milliseconds, percentages, rest_form, rest_name
@@ -114,7 +114,7 @@ def allocation_json(
     common: JsonObject,
     allocation: Allocation,
     stopping: str = "",
-    notice: NoticeReport | None = None,
+    notice: StayReport | None = None,
     checkpoint: float = 0.0,
 ) -> JsonObject:
     """An allocation; `common` holds the fields shared by all in the same list.

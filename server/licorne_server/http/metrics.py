@@ -17,7 +17,8 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_core.views import Views
 from licorne_core.views.partitions import PartitionReport
-from licorne_server.http.families import Families, Labels, counter, gauge
+from licorne_server.extensions import rows
+from licorne_server.http.families import Families, Labels, Metric, counter, gauge
 from licorne_server.http.queue_metrics import OTHERS, QueueMetrics, Room, metric_part, parts
 from licorne_server.http.units import USAGE_RANGES, usage_ranges
 
@@ -85,22 +86,7 @@ _PARTITION = (
         {"replaced": "counters.placeholders_replaced", "timed_out": "counters.placeholders_timed_out"},
         "how",
     ),
-    counter("licorne_preemption_notices_total", "Notices of preemption.", "counters.notices_given"),
-    counter(
-        "licorne_preemption_notice_answers_total",
-        "Answers of RMs to notices of preemption; none for victims that were stopped at the deadline.",
-        {
-            "ready": "counters.notices_ready",
-            "later": "counters.notices_later",
-            "none": "counters.notices_unanswered",
-        },
-        "answer",
-    ),
-    counter(
-        "licorne_preemption_notices_withdrawn_total",
-        "Notices of preemption that were taken back.",
-        "counters.notices_withdrawn",
-    ),
+    *(Metric(*row) for row in rows("METRICS")),
 )
 _CENSUS = (
     gauge("licorne_pending_asks", "Asks that wait.", lambda census: sum(census.pending.values())),

@@ -16,6 +16,7 @@ import grpc
 import structlog
 
 from licorne.v1.session_pb2 import Callbacks, Drain, OtherMembers, StateDump, StateDumpWanted, UpdateResponse
+from licorne_core.extensions.notice.messages import NoticesGiven
 from licorne_core.messages.effects import (
     AllocationsMade,
     ContainerStatesChanged,
@@ -23,7 +24,6 @@ from licorne_core.messages.effects import (
     PredicatesAsked,
     PreemptionsAsked,
 )
-from licorne_core.messages.notices import NoticesGiven
 from licorne_core.values.ids import RmId
 from licorne_server.rms.outbox import Outbox
 from licorne_server.rms.streams import Stream

@@ -142,8 +142,8 @@ def allocation_message(report: AllocationReport) -> pb.Allocation:
     """One allocation, with the notice or the stop of a victim."""
     message = _allocation_message(report.allocation)
     message.stopping = report.stopping
-    if report.notice is not None:
-        message.notice_deadline = nanoseconds(report.notice.deadline)
+    if report.stay is not None:
+        message.notice_deadline = nanoseconds(report.stay.deadline)
     message.checkpoint = nanoseconds(report.checkpoint)
     return message
 

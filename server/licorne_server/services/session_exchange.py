@@ -16,6 +16,7 @@ from licorne.v1.session_pb2 import (
     UpdateResponse,
     Welcome,
 )
+from licorne_core.extensions.notice.messages import AnswerNotices
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
@@ -25,7 +26,6 @@ from licorne_core.messages.commands import (
     NotePredicatesSent,
     RemoveRm,
 )
-from licorne_core.messages.notices import AnswerNotices
 from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import Engine
 from licorne_server.rms.exchange import Entry, Exchange

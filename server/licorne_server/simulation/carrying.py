@@ -11,6 +11,7 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
+from licorne_core.extensions.notice.messages import AnswerNotices
 from licorne_core.messages.commands import (
     CONFIRMED,
     AnswerPredicates,
@@ -39,7 +40,6 @@ from licorne_core.messages.effects import (
     PreemptionsAsked,
     Unfinished,
 )
-from licorne_core.messages.notices import AnswerNotices
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId, rm_of
 from licorne_server.simulation.acting import Acting, AppPlace, Carried

@@ -10,6 +10,7 @@ An RM opts into checks with the callbacks of its hello.
 from collections.abc import Iterable, Iterator
 
 from licorne.v1 import session_pb2 as sp
+from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
@@ -26,7 +27,6 @@ from licorne_core.messages.effects import (
     PredicatesAsked,
     PreemptionsAsked,
 )
-from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
 from licorne_server.wire.bounded_cache import CHECKS_BYTES

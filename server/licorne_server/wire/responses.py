@@ -20,6 +20,7 @@ from licorne.v1.session_pb2 import (
     UpdateResponse,
     Victim,
 )
+from licorne_core.extensions.notice.messages import NoticesGiven
 from licorne_core.messages.effects import (
     AllocationRejection,
     AllocationsMade,
@@ -46,7 +47,6 @@ from licorne_core.messages.effects import (
     ReplayEnded,
     Unfinished,
 )
-from licorne_core.messages.notices import NoticesGiven
 from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.values.asks import Allocation, Ask, Shape
 from licorne_core.values.ids import PartitionName

@@ -119,7 +119,6 @@ def test_settings() -> None:
         preemption=PreemptionPolicy.DISABLED,
         preemption_delay=3900.0,
         preemption_minimum_runtime=600.0,
-        preemption_notice=60.0,
         preemption_loss_limit=(("memory", 1 << 30), ("vcore", 2000)),
         preemption_victim_order=VictimOrder.COST,
         reserved_nodes=0,
@@ -134,6 +133,7 @@ def test_settings() -> None:
         swap_seconds=0,
         extended=(
             ("ageing", Ageing(1, 3600.0, 50)),
+            ("notice", 60.0),
             ("quota_change", 5400.0),
             ("back_off", 2),
             ("back_off_delay", 5.0),

@@ -312,9 +312,8 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
         _some_time_above_max,
         _drained,
     ),
-    Due.NOTICE: (_noticed,),
     Due.PLACE: (_lost,),
-    Due.EXTENSION: (_hours, _ageing, _asks),
+    Due.EXTENSION: (_hours, _ageing, _asks, _noticed),
 }
 
 

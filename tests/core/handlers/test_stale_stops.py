@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import pytest
 
 from extensions.drains.building import cordon, drain
+from licorne_core.extensions.notice.messages import NoticesGiven
 from licorne_core.messages.commands import Command, FailMode, NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect
-from licorne_core.messages.notices import NoticesGiven
 from licorne_core.values.ids import PartitionName
 from support.core.builders import (
     answering,

@@ -2,9 +2,9 @@
 
 import pytest
 
+from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
 from licorne_core.messages.commands import NodeAction, UpdateAllocations
 from licorne_core.messages.effects import Effect
-from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_core.views.explain import explain

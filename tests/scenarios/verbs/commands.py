@@ -19,7 +19,6 @@ from licorne_core.messages.commands import (
     RemoveRm,
     TerminationType,
 )
-from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
 from licorne_core.model.apps.requests import Request, RequestState
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
 from scenarios.stage import Line, Stage
@@ -223,6 +222,8 @@ def answer(stage: Stage, line: Line) -> list[str]:
 
 def ready(stage: Stage, line: Line) -> list[str]:
     """``ready APP KEY... [after=SECONDS]``: victims under notice may be stopped now, or after a while."""
+    from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
+
     app_id, *keys = line.words
     later = float(line.take("after", "0"))
     answers = [NoticeAnswer(AppId(app_id), AllocationKey(key), "", later) for key in keys]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
+from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_server.http import scrape
 from licorne_server.services.reports import allocation_message

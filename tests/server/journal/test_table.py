@@ -11,13 +11,13 @@ from licorne_core.config import built_in, submitted
 from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.extensions.drains.messages import Cordon, DrainNode, DrainTerms, SetNodeSchedulable
 from licorne_core.extensions.hours.messages import KeptHours
+from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
 from licorne_core.extensions.queue_stops.messages import SetQueueStopped
 from licorne_core.extensions.stops.messages import StopApplication
 from licorne_core.messages import commands as c
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.fairness import KeptUsage, UsageOwner
 from licorne_core.messages.kept import KeptByPartition
-from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
 from licorne_core.messages.operators import (
     ApplicationMarks,
     ChangeApplication,

@@ -3,14 +3,14 @@
 from typing import Any, get_args
 
 from licorne_core.extensions import modules
-from licorne_core.messages.commands import ExtensionCommand, SharedCommand
+from licorne_core.messages.commands import ExtensionAnswer, ExtensionCommand, SharedCommand
 from licorne_core.messages.effects import ExtensionEffect
 
 
 def kinds_of(union: Any) -> set[type]:
     """The classes of a union. One that extensions extend stands for those."""
     found: set[type] = set(get_args(union))
-    for base in {ExtensionCommand, SharedCommand, ExtensionEffect} & found:
+    for base in {ExtensionAnswer, ExtensionCommand, SharedCommand, ExtensionEffect} & found:
         found.discard(base)
         for _, module in modules("messages"):
             found |= {kind for kind in vars(module).values() if _is_below(kind, base)}

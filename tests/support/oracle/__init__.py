@@ -8,12 +8,14 @@ from typing import Any, assert_never
 
 from licorne_core.extensions.budgets.messages import SetBudgets, SetBudgetSlices
 from licorne_core.extensions.drains.messages import DrainNode, SetNodeSchedulable
+from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
     BeginReplay,
     Command,
     EndReplay,
+    ExtensionAnswer,
     ExtensionCommand,
     Hold,
     NewApplication,
@@ -35,7 +37,6 @@ from licorne_core.messages.commands import (
     UpdateNodes,
 )
 from licorne_core.messages.effects import PredicatesAsked, PreemptionsAsked
-from licorne_core.messages.notices import AnswerNotices, NoticeAnswer
 from licorne_core.messages.operators import ChangeApplication, HoldApplication
 from licorne_core.values.asks import Ask
 from support.oracle.backfill import mode
@@ -163,7 +164,7 @@ class Oracle:
         | UpdateAllocations
         | AnswerPredicates
         | AnswerPreemptions
-        | AnswerNotices
+        | ExtensionAnswer
         | NotePredicatesSent
         | BeginReplay
         | EndReplay
@@ -185,7 +186,7 @@ class Oracle:
                 self._update_applications(command, now)
             case UpdateAllocations():
                 self._update_allocations(command, now)
-            case AnswerPredicates() | AnswerPreemptions() | AnswerNotices():
+            case AnswerPredicates() | AnswerPreemptions() | ExtensionAnswer():
                 self._answer(command, now)
             case HoldApplication() | ChangeApplication() | SetNodeSchedulable() | DrainNode():
                 self._act(command, now)
@@ -223,7 +224,7 @@ class Oracle:
             case SetHold():
                 (self.holds[rm_id].add if command.on else self.holds[rm_id].discard)(command.hold)
 
-    def _answer(self, command: AnswerPredicates | AnswerPreemptions | AnswerNotices, now: float) -> None:
+    def _answer(self, command: AnswerPredicates | AnswerPreemptions | ExtensionAnswer, now: float) -> None:
         """Numbers of checks are the RM's, so at most one partition has asked."""
         if isinstance(command, AnswerNotices):
             for word in command.answers:
@@ -231,6 +232,7 @@ class Oracle:
                 if partition is not None:
                     take_word_of_notice(partition, word, now)
             return
+        assert not isinstance(command, ExtensionAnswer)
         partitions = self._partitions_of(command.rm_id)
         for answer in command.answers:
             for partition in partitions:

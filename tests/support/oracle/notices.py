@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from licorne_core.messages.notices import NoticeAnswer
+from licorne_core.extensions.notice.messages import NoticeAnswer
 from licorne_core.values.asks import Ask
 from support.oracle.books import (
     ALLOCATED,

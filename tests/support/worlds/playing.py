@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
 from zlib import crc32
 
+from licorne_core.extensions.notice.messages import AnswerNotices, Notice, NoticeAnswer, NoticesGiven
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
@@ -31,7 +32,6 @@ from licorne_core.messages.effects import (
     Release,
 )
 from licorne_core.messages.events.records import Fact
-from licorne_core.messages.notices import AnswerNotices, Notice, NoticeAnswer, NoticesGiven
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import RmId
@@ -365,7 +365,7 @@ class SavedWork:
         partition = self._scheduler.partitions.get(effect.partition)
         for allocation in effect.allocations if partition else ():
             app = partition.applications.get(allocation.ask.app_id) if partition else None
-            if app is None or app.leaf is None or not app.leaf.settings.preemption_notice:
+            if app is None or app.leaf is None or not app.leaf.settings.of("notice"):
                 continue
             mood = _number(self._checkpoints.again(f"{effect.rm_id} {allocation.key} saved"))
             delay = SAVED[mood % len(SAVED)]

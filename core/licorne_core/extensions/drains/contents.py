@@ -15,7 +15,7 @@ class Contents(NamedTuple):
     remaining: int
     """Those that a drain stops, including those that are `stopping` for any reason."""
     stopping: int
-    """Those that the RM was told to stop, or given notice of."""
+    """Those that the RM was told to stop, now or later."""
     exempt: int
     """Those that stay: foreign ones, and those of asks that require the node."""
 

@@ -9,7 +9,7 @@ from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_t
 from licorne_core.handlers.operators import not_there, partition_meant
 from licorne_core.handlers.outcome import Commands, OutcomeJob, time_out
 from licorne_core.handlers.predicates import roll_back_all
-from licorne_core.handlers.victims import stop_noticed
+from licorne_core.handlers.victims import stop_at_once
 from licorne_core.messages.effects import ApplicationUpdate, Effect, Release
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
@@ -94,7 +94,7 @@ class _ApplicationStop(OutcomeJob):
             self._asks += 1
             drop_ask(partition, app, request, self.now)
         elif request.state is RequestState.NOTICED:
-            return stop_noticed(partition, app, request, self.now)
+            return stop_at_once(partition, app, request, self.now)
         elif request.state in MAY_GO:
             partition.pairs.stop(app, request)
         else:

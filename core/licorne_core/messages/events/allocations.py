@@ -209,16 +209,6 @@ def victim_preempted(
     return _request(time, victim, f"Preempted by {key} from application {app_id} in {queue}")
 
 
-def victim_noticed(time: float, victim: Ask, whom: str, deadline: float) -> EventRecord:
-    """REQUEST: the RM was given notice that the victim will be stopped."""
-    return _request(time, victim, f"Will be preempted for {whom} in {deadline - time:g} s")
-
-
-def victim_spared(time: float, victim: Ask, whom: str) -> EventRecord:
-    """REQUEST: the notice of the victim was withdrawn, and it runs on."""
-    return _request(time, victim, f"Will not be preempted: {whom} does not need its room any more")
-
-
 def checkpoint_in_future(time: float, ask: Ask, checkpoint: float) -> EventRecord:
     """REQUEST: the RM has said a checkpoint that has not been reached; now counts."""
     late = f"{checkpoint - time:.3f}".rstrip("0").rstrip(".")

@@ -105,7 +105,7 @@ class Elastic:
         self.size = 0
         """Members that are booked."""
         self.leaving = 0
-        """Members among them that are being stopped for others, or are under notice."""
+        """Members among them that are being stopped for others, or will be."""
         self.staying: list[Request] | None = None
         """The others in the order of booking; None while nobody wants to know."""
         self.positions: dict[Request, int] = {}

@@ -16,7 +16,7 @@ not in it is a defect of the core.
     LINKED        is a real request whose placeholder the RM was asked to stop, and has not
                   confirmed. The queues still count the placeholder. If it goes to another node than
                   that, it is booked on its node and nowhere else (spec § 6.5c).
-    NOTICED       is booked; it is a victim, and the RM was given notice of that. It goes on if nobody needs
+    NOTICED       is booked; it is a victim that runs on for a while. It does so for good if nobody needs
                   its room any more.
     PREEMPTING    is booked; it is a victim that the RM was asked to stop (spec § 9.4).
     RELEASED      is gone.
@@ -67,9 +67,9 @@ class RequestEvent(StrEnum):
     STOP = "stop"
     """The RM is asked to stop it."""
     NOTIFY = "notify"
-    """The RM is given notice that it will be asked to stop it for another request."""
+    """The RM is told that it will be asked to stop it for another request."""
     SPARE = "spare"
-    """Nobody needs its room any more, and the notice is withdrawn."""
+    """Nobody needs its room any more, and it runs on for good."""
     PREEMPT = "preempt"
     """The RM is asked to stop it for another request."""
     RELEASE = "release"

@@ -12,7 +12,7 @@ Modules, the lowest first:
     hosts           nodes that could be reserved for the ask
     covering        the smallest sufficient set of victims, on a node and on other nodes
     planning        the best victims for each node, and the best nodes
-    standing        whether victims under notice are still to be stopped
+    standing        whether victims that an RM was asked about are still to be stopped
     search          the whole search, and the reasons for finding no plan
 
 The package reads the live books and never changes them. The caller carries a plan out: it asks the

@@ -7,8 +7,7 @@ Sums are whole numbers, amounts times milliseconds, so that an expired loss is s
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import inf
+from dataclasses import replace
 from typing import Any
 
 from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule, QueueNumbers
@@ -16,6 +15,7 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.ids import AllocationKey, AppId, QueuePath
 from licorne_core.values.resources import EMPTY, Items, charge, refund
+from licorne_core.values.timers import Timer, Timers
 
 KEPT = 10_000
 """Most records in a ledger."""
@@ -34,32 +34,46 @@ def numbers_of(queue: Queue) -> QueueNumbers:
 
 
 Needed = Callable[[Any, PreemptionRecord, Sequence[Request]], bool]
-"""Whether those of a unit that are under notice are still to be stopped, by partition and record."""
+"""Whether those of a unit that run on are still to be stopped, by partition and record."""
 
 
-@dataclass(slots=True, eq=False)
-class UnderNotice:
-    """Notice that the RM of a victim was given; times are in unix seconds."""
+class Stay:
+    """A victim that runs on for a while, as an extension has put its stop off, until its deadline fires.
 
-    record: PreemptionRecord
-    """The record for the ledger, once the victim is stopped."""
-    deadline: float
-    unit: Sequence[Request]
-    """The victim, and the members of its elastic gang that are stopped or spared with it."""
-    needed: Needed | None
-    """Whether they are still to be stopped; None where their promise decides."""
-    pledged: Items = ()
-    """Loss of the victim that counts in its leaf meanwhile."""
-    stops_at: float = inf
-    """Time at which the victim is stopped; the RM may have named an earlier one."""
-    has_answered: bool = False
-    """True if the RM has named it, or was ready."""
-    is_final: bool = False
-    """True once another of its unit was stopped: it is not spared any more."""
+    Times are in unix seconds.
+    """
 
-    def __post_init__(self) -> None:
-        """Without an answer the victim is stopped at the deadline."""
-        self.stops_at = self.deadline
+    __slots__ = ("_timer", "_timers", "record", "stops_at", "words")
+
+    def __init__(
+        self, record: PreemptionRecord, stops_at: float, words: str, timers: Timers[Timer], timer: Timer
+    ) -> None:
+        """Set its deadline; `words` tell of it in explanations."""
+        self.record = record
+        """The record for the ledger, once the victim is stopped."""
+        self.stops_at = stops_at
+        """Time at which the victim is stopped, if it is still to be."""
+        self.words = words
+        self._timers, self._timer = timers, timer
+        timers.set(timer, stops_at)
+
+    def stop_at(self, time: float) -> None:
+        """It is stopped at another time."""
+        self.stops_at = time
+        self._timers.set(self._timer, time)
+
+    def reconsider(self, now: float) -> None:
+        """Have it decided at once if the victim goes on: what chose it may have changed."""
+        self._timers.set(self._timer, now)
+
+    def is_due(self, now: float) -> bool:
+        """True if that is decided now in any case."""
+        deadline = self._timers.deadline(self._timer)
+        return deadline is not None and deadline <= now
+
+    def end(self, stays: "Mapping[Request, Stay]", *, stopped: bool) -> None:
+        """The victim is `stopped`, goes on for good, or has ended; `stays` are the others."""
+        self._timers.cancel(self._timer)
 
 
 class Ledger:
@@ -71,8 +85,8 @@ class Ledger:
     def __init__(self, kept: int = KEPT) -> None:
         """Start empty, for at most `kept` records."""
         self._kept = kept
-        self.notices: dict[Request, UnderNotice] = {}
-        """Victims under notice, of which there are no records yet."""
+        self.stays: dict[Request, Stay] = {}
+        """Victims that run on for a while, of which there are no records yet."""
         self.counts = dict.fromkeys(PreemptionRule, 0)
         """Number of victims by rule, those of dropped records included."""
         self._noted = 0
@@ -142,7 +156,7 @@ class Losses:
 
     def __init__(self) -> None:
         """Start empty."""
-        # Of victims under notice, by leaf.
+        # Of victims that run on for a while, by leaf.
         self._pledged: dict[QueuePath, dict[str, int]] = {}
         self._entries: dict[QueuePath, deque[tuple[float, Items]]] = {}
         self._sums: dict[QueuePath, dict[str, int]] = {}
@@ -157,7 +171,7 @@ class Losses:
         charge(self._sums.setdefault(leaf, {}), lost)
 
     def pledge(self, leaf: QueuePath, lost: Items) -> None:
-        """Count the loss of a victim under notice, until `redeem`."""
+        """Count the loss of a victim that runs on for a while, until `redeem`."""
         charge(self._pledged.setdefault(leaf, {}), lost)
 
     def redeem(self, leaf: QueuePath, lost: Items) -> None:

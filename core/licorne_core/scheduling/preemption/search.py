@@ -16,7 +16,7 @@ has no steps left, its best plans so far win; without a plan, the other nodes ar
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from licorne_core.config.schema import VictimOrder
@@ -42,11 +42,11 @@ from licorne_core.scheduling.preemption.laws import (
 from licorne_core.scheduling.preemption.leaves import VictimLeaf
 from licorne_core.scheduling.preemption.ledger import Losses
 from licorne_core.scheduling.preemption.planning import Plan, Planning
-from licorne_core.scheduling.preemption.standing import candidates_for, is_legal, plan_stands, without_promise
+from licorne_core.scheduling.preemption.standing import candidates_for, plan_stands, without_promise
 from licorne_core.scheduling.preemption.units import Units
 from licorne_core.scheduling.preemption.victim_counts import CountsBySize
 from licorne_core.scheduling.preemption.victim_index import VictimIndex
-from licorne_core.scheduling.preemption.victims import Victim, WhatIf, seconds_lost, seconds_run
+from licorne_core.scheduling.preemption.victims import WhatIf, seconds_lost, seconds_run
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import Resources
@@ -152,7 +152,7 @@ class PreemptionSearch:
         if not stays_within_guarantee(entitled, wanted):
             return refusal(Law.OVER_GUARANTEE, entitled, request)
         beyond = quota_shortage(leaf.lineage, wanted)
-        candidates = candidates_for(self._index, app, entitled, request, now)
+        candidates = self.candidates(app, entitled, request, now)
         hosts = AskHosts(self._index, self._counts, candidates, request, self._first_nodes, refused)
         what_if = WhatIf(steps)
         found: list[Plan] | Refusal = []
@@ -197,9 +197,9 @@ class PreemptionSearch:
         self.work += work
         return stands
 
-    def still_legal(self, app: Application, request: Request, victims: Sequence[Victim], now: float) -> bool:
-        """True if the laws still let these victims under notice be stopped for the ask (`standing.py`)."""
-        return is_legal(self._index, app, request, victims, now)
+    def candidates(self, app: Application, entitled: Queue, request: Request, now: float) -> Candidates:
+        """The candidates for an ask with a guarantee of the queue `entitled`."""
+        return candidates_for(self._index, app, entitled, request, now)
 
     def spared(
         self, app: Application, request: Request, node: Node, victims: Collection[Request], now: float
@@ -212,7 +212,7 @@ class PreemptionSearch:
         entitled = entitled_queue(leaf, request.ask.ask_class.items)
         if entitled is None or leaf.settings.preemption_victim_order is not VictimOrder.COST:
             return None
-        candidates = candidates_for(self._index, app, entitled, request, now)
+        candidates = self.candidates(app, entitled, request, now)
         others = (one for one in candidates.on_node(node) if one.victim.request not in victims)
         first = next(others, None)
         self.work += candidates.looked_at

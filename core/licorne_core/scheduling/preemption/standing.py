@@ -1,9 +1,7 @@
 """The question whether victims that were chosen are still to be stopped (spec §§ 9.1, 9.4, 9.5).
 
-Between the choice and the stop an RM answers, or a notice lasts, and the world changes meanwhile. So the
-laws that chose the victims are asked again, on the books as they were at the choice. At the end of a
-notice these are without the promise to the ask, and with the victims as running. Their losses are not
-compared again, as they count from the notice on.
+Between the choice and the stop an RM answers, and the world changes meanwhile. So the laws that chose the
+victims are asked again, on the books as they were at the choice.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,10 +9,9 @@ from typing import TypeVar
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.books import book_preempting, unbook_preempting
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.candidates import Candidates, charges_of
+from licorne_core.scheduling.preemption.candidates import Candidates
 from licorne_core.scheduling.preemption.hosts import room_lacking
 from licorne_core.scheduling.preemption.laws import (
     entitled_queue,
@@ -24,16 +21,8 @@ from licorne_core.scheduling.preemption.laws import (
 )
 from licorne_core.scheduling.preemption.leaves import VictimLeaf
 from licorne_core.scheduling.preemption.planning import Plan
-from licorne_core.scheduling.preemption.victim_index import VictimIndex, room_shortage
-from licorne_core.scheduling.preemption.victims import (
-    Candidate,
-    Victim,
-    WhatIf,
-    age_of,
-    kind_of,
-    less,
-    seconds_run,
-)
+from licorne_core.scheduling.preemption.victim_index import VictimIndex
+from licorne_core.scheduling.preemption.victims import Candidate, Victim, WhatIf, less
 
 Result = TypeVar("Result")
 
@@ -121,56 +110,3 @@ def _still_candidate(
             unit = unit.whole
         judged = candidates.unit_on(room_on, unit, victim_leaf)
     return judged if isinstance(judged, Candidate) else None
-
-
-def is_useful(app: Application, request: Request, node: Node) -> bool:
-    """True if the ask fits on the node, into its queues and limits, once all victims have ended.
-
-    For a pending ask without its promise.
-    """
-    wanted = request.ask.ask_class.items
-    quotas = (*app.leaf.lineage, *app.trackers)
-    return not any(room_shortage(node, wanted)) and not any(quota_shortage(quotas, wanted))
-
-
-def is_legal(
-    index: VictimIndex, app: Application, request: Request, victims: Sequence[Victim], now: float
-) -> bool:
-    """True if the laws still let these victims under notice be stopped for the ask.
-
-    The ask is one without a required node, and without its promise. `now` is in unix seconds.
-    """
-    wanted = request.ask.ask_class.items
-    entitled = entitled_queue(app.leaf, wanted)
-    if entitled is None or not stays_within_guarantee(entitled, wanted):
-        return False
-    for victim in victims:
-        unbook_preempting(victim.request.ask.ask_class.items, victim.node, victim.app)
-    candidates = candidates_for(index, app, entitled, request, now)
-    what_if = WhatIf(len(victims))
-    legal = True
-    for victim in victims:
-        victim_leaf = candidates.leaves.of(victim.app.leaf)
-        judged = None
-        if isinstance(victim_leaf, VictimLeaf):
-            judged = _as_candidate(victim, victim_leaf, now)
-        legal = legal and judged is not None and what_if.take(judged)
-    for victim in victims:
-        book_preempting(victim.request.ask.ask_class.items, victim.node, victim.app)
-    return legal
-
-
-def _as_candidate(victim: Victim, victim_leaf: VictimLeaf, now: float) -> Candidate | None:
-    """The victim as the candidate that it was; None if it is none any more."""
-    request = victim.request
-    if victim_leaf.priority is not None and request.priority > victim_leaf.priority:
-        return None
-    if seconds_run(request, now) < victim_leaf.leaf.settings.preemption_minimum_runtime:
-        return None
-    charges = charges_of(request.ask.ask_class.items, (), victim_leaf)
-    return Candidate(victim, kind_of(request), age_of(request), (), charges)
-
-
-def gives_way(request: Request, victims: Sequence[Victim]) -> bool:
-    """True if the victims still give way to an ask that requires their node (spec § 9.5)."""
-    return all(victim.request.priority <= request.priority for victim in victims)

@@ -15,8 +15,8 @@ not count, as the RM may accept the node without them; nor does a missing answer
 use the node. The ask may go to any node, and may have another one reserved. An ask that requires its
 node keeps it until the node is removed, or the RM refuses the freed room to it (`review.py`).
 
-So the victims were stopped in vain. Those under notice go on, and the ask may have others stopped: its
-search counts without its own promise, which ends once others are stopped. Only the RM knows why it has
+So the victims were stopped in vain. Those that run on do so for good, and the ask may have others stopped:
+its search counts without its own promise, which ends once others are stopped. Only the RM knows why it has
 refused a cleared node. So the asks of the group pause, each time for twice as long, nobody is stopped on the
 node before it changes, and an ask has few tries.
 
@@ -84,7 +84,7 @@ class Promise:
         """Amounts that other asks have to leave free now, by quota."""
         self.node_id = reservation.node_id
         self.has_stopped = any(victim.state is not RequestState.NOTICED for victim in victims)
-        """True once the RM was told to stop a victim: until then all are under notice."""
+        """True once the RM was told to stop a victim: until then all run on for a while."""
         self.is_resting = False
         """True while the ask itself is booked, as the RM is asked about a node for it."""
 
@@ -198,13 +198,13 @@ class Promises:
         return self._by_victim.get(victim)
 
     def victim_stopped(self, victim: Request) -> None:
-        """Note that the RM was told to stop a victim that was under notice."""
+        """Note that the RM was told to stop a victim that ran on for a while."""
         promise = self._by_victim.get(victim)
         if promise is not None:
             promise.has_stopped = True
 
     def spare(self, promise: Promise) -> list[Request]:
-        """Wait no more for victims under notice, and return them."""
+        """Wait no more for victims that run on, and return them."""
         noticed = [victim for victim in promise.outstanding if victim.state is RequestState.NOTICED]
         for victim in noticed:
             del self._by_victim[victim]

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping
 from licorne_core.messages.events.cluster import reservation_changed
 from licorne_core.messages.events.records import EventChange
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import ASSUMED, Request, RequestState
+from licorne_core.model.apps.requests import ASSUMED, Request
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.quotas import note_freed
 from licorne_core.model.rm_context import Journal
 from licorne_core.scheduling.escalation import Escalation, readmit
 from licorne_core.scheduling.order import Holder
+from licorne_core.scheduling.preemption.ledger import Stay
 from licorne_core.scheduling.reservations.promises import (
     MOST_TRIES,
     Promise,
@@ -49,8 +50,9 @@ class Reservations:
         timers: Timers[Timer],
         journal: Journal,
         counters: Counters,
+        stays: Mapping[Request, Stay],
     ) -> None:
-        """Start empty."""
+        """Start empty; `stays` has the victims that run on for a while."""
         self._counters = counters
         self._escalation = escalation
         self._nodes = nodes
@@ -58,6 +60,7 @@ class Reservations:
         self._dirty = dirty
         self._wakeups = wakeups
         self._timers = timers
+        self._stays = stays
         self._yielded: dict[Node, None] = {}
         self.promises = Promises()
         """Promises of asks that have a node reserved."""
@@ -194,7 +197,7 @@ class Reservations:
         if promise is not None:
             if not promise.has_stopped:
                 request.triggered = False
-            _let_go(self._timers, promise.outstanding, now)
+            _let_go(self._stays, promise.outstanding, now)
             self.promises.end(promise)
         self._leave_node(reservation, app, request, now)
         if promise is not None:
@@ -203,7 +206,7 @@ class Reservations:
 
     def came_to_nothing(self, promise: Promise, now: float) -> None:
         """End a promise that is of no use to its ask any more, or that the laws do not give it any more."""
-        _stopped_in_vain(self.promises, self._timers, promise, now)
+        _stopped_in_vain(self.promises, self._stays, promise, now)
         self.end(promise.reservation, now)
 
     def lose_node(self, reservation: Reservation, now: float) -> None:
@@ -217,7 +220,7 @@ class Reservations:
             self.end(reservation, now)
             return
         if promise.node_id == reservation.node_id:
-            _stopped_in_vain(self.promises, self._timers, promise, now)
+            _stopped_in_vain(self.promises, self._stays, promise, now)
         self._leave_node(reservation, app, request, now)
         self._wake(reservation)
 
@@ -317,20 +320,18 @@ def _refused_in_vain(nodes: NodeBook, request: Request, node: Node, now: float) 
         group.refused_stops.note(request, node, nodes, now)
 
 
-def _stopped_in_vain(promises: Promises, timers: Timers[Timer], promise: Promise, now: float) -> None:
-    """Let victims under notice go on, and let the ask have others stopped."""
+def _stopped_in_vain(promises: Promises, stays: Mapping[Request, Stay], promise: Promise, now: float) -> None:
+    """Let victims that run on do so for good, and let the ask have others stopped."""
     promise.request.triggered = promise.request.refused_stops >= MOST_TRIES
-    _let_go(timers, promises.spare(promise), now)
+    _let_go(stays, promises.spare(promise), now)
 
 
-def _let_go(timers: Timers[Timer], victims: Iterable[Request], now: float) -> None:
-    """Have it decided at once if victims under notice go on: another promise may count on them."""
+def _let_go(stays: Mapping[Request, Stay], victims: Iterable[Request], now: float) -> None:
+    """Have it decided at once if victims that run on do so for good: another promise may count on them."""
     for victim in victims:
-        if victim.state is RequestState.NOTICED:
-            timer = Timer(Due.NOTICE, victim.ask.app_id, victim.key)
-            deadline = timers.deadline(timer)
-            if deadline is None or deadline > now:
-                timers.set(timer, now)
+        stay = stays.get(victim)
+        if stay is not None and not stay.is_due(now):
+            stay.reconsider(now)
 
 
 def note_allocating(app: Application) -> None:

@@ -126,7 +126,7 @@ async def allocations(request: web.Request) -> web.StreamResponse:
         return text in item[0].key.lower() or text in item[0].node_id.lower()
 
     def row(item: AllocationReport) -> JsonObject:
-        more = {"priority": item.allocation.ask.priority, "notice": notice_row(item.notice)}
+        more = {"priority": item.allocation.ask.priority, "notice": notice_row(item.stay)}
         return {**allocation_json(common, *item), **more}
 
     found = views.allocations(partition, app)

@@ -13,7 +13,7 @@ from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, ElasticReport, TaskGroupReport
 from licorne_core.views.expected_starts import CalendarEntry
 from licorne_core.views.fields import Moment, Source, renamed
-from licorne_core.views.nodes import AllocationReport, NodeReport, NoticeReport, ReservationReport
+from licorne_core.views.nodes import AllocationReport, NodeReport, ReservationReport, StayReport
 from licorne_core.views.obstacles import Obstacle
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
@@ -199,7 +199,7 @@ _node = _row(
 )
 
 
-def notice_row(notice: NoticeReport | None) -> JsonObject | None:
+def notice_row(notice: StayReport | None) -> JsonObject | None:
     """When an allocation under notice will be preempted, and for whom; None for others."""
     if notice is None:
         return None
@@ -225,7 +225,7 @@ def node_allocation_row(found: AllocationReport, app: AppReport | None) -> JsonO
         "priority": ask.priority,
         "placeholder": ask.placeholder,
         "stopping": found.stopping,
-        "notice": notice_row(found.notice),
+        "notice": notice_row(found.stay),
         "foreign": app is None,
     }
 

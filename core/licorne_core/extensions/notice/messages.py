@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath, RmId
+from licorne_core.messages.commands import ExtensionAnswer
+from licorne_core.messages.effects import ExtensionEffect
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
 
 
 class Notice(NamedTuple):
@@ -30,11 +32,10 @@ class Withdrawal(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoticesGiven:
+class NoticesGiven(ExtensionEffect):
     """Victims that the RM will be asked to stop, which it may answer by `AnswerNotices`; and some that
     will not be stopped."""
 
-    rm_id: RmId
     partition: PartitionName
     notices: Sequence[Notice] = ()
     withdrawn: Sequence[Withdrawal] = ()
@@ -54,8 +55,7 @@ class NoticeAnswer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerNotices:
+class AnswerNotices(ExtensionAnswer):
     """The RM answers notices of `NoticesGiven`; one that is not under notice is passed over."""
 
-    rm_id: RmId
     answers: Sequence[NoticeAnswer]

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
+from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer, NoticesGiven
 from licorne_core.messages.commands import Command, TerminationType, Tick
 from licorne_core.messages.effects import Effect
-from licorne_core.messages.notices import AnswerNotices, NoticeAnswer, NoticesGiven
 from licorne_core.values.ids import AllocationKey, AppId, RmId
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver, placed, released

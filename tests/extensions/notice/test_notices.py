@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
+from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer, NoticesGiven
 from licorne_core.extensions.stops.messages import StopApplication
 from licorne_core.messages.effects import Effect
-from licorne_core.messages.notices import AnswerNotices, NoticeAnswer, NoticesGiven
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from support.core.builders import (
     RM,
@@ -127,7 +127,7 @@ def test_the_notice_of_a_removed_application_ends() -> None:
     driver = town()
     assert wanted(driver, "k") == ["young"]
     assert [key for _, key, _ in placed(driver.do(remove_apps("guest")))] == ["k"]
-    assert not driver.scheduler.partitions[DEFAULT].ledger.notices
+    assert not driver.scheduler.partitions[DEFAULT].ledger.stays
     assert not released(driver.wait(60))
 
 
@@ -156,9 +156,11 @@ def test_notices_and_their_answers_are_counted() -> None:
     """Each notice counts once, and each answer by its kind; none is no answer at the deadline."""
 
     def counted() -> tuple[int, int, int, int, int]:
-        found = driver.views.counters(DEFAULT)
-        answers = found.notices_ready, found.notices_later, found.notices_unanswered
-        return found.notices_given, *answers, found.notices_withdrawn
+        found = driver.views.partition(DEFAULT).extended
+        given, ready, later, unanswered, withdrawn = (
+            found[f"notices_{name}"] for name in ("given", "ready", "later", "unanswered", "withdrawn")
+        )
+        return given, ready, later, unanswered, withdrawn
 
     driver = town()
     wanted(driver, "k1")

@@ -10,7 +10,7 @@ _STALE = "core/handlers/test_stale_stops::test_a_notice_ends_with_its_reason"
 NOTICES = (
     Defect(
         "stopped-without-notice",
-        "victims:stop_victim",
+        "Notices.put_off",
         never("seconds"),
         "a victim of a queue with notice is stopped at once",
         (NOTICE,),
@@ -31,17 +31,17 @@ NOTICES = (
     ),
     Defect(
         "later-and-later",
-        "victims:_answer",
+        "notice:_answer",
         swap("not notice . has_answered", "True"),
         "an RM puts its victim off again and again",
         (NOTICE,),
     ),
     Defect(
         "beyond-the-deadline",
-        "victims:_answer",
+        "notice:_answer",
         swap("min", "max"),
         "an RM puts its victim off beyond the deadline",
-        ("core/handlers/test_notices::test_no_answer_puts_a_victim_off_beyond_its_deadline",),
+        ("extensions/notice/test_notices::test_no_answer_puts_a_victim_off_beyond_its_deadline",),
     ),
     Defect(
         "all-is-lost",
@@ -55,18 +55,18 @@ NOTICES = (
         "costs_of",
         without("silent"),
         "of two with equal losses the one whose RM has said nothing goes first",
-        ("core/handlers/test_notices::test_with_equal_losses_the_known_one_goes",),
+        ("extensions/notice/test_notices::test_with_equal_losses_the_known_one_goes",),
     ),
     Defect(
         "losses-are-free",
-        "_give_notice",
+        "UnderNotice.__init__",
         drop("pledge"),
         "victims under notice do not count in the losses of the hour",
-        ("core/handlers/test_notices::test_what_is_under_notice_counts_as_lost",),
+        ("extensions/notice/test_notices::test_what_is_under_notice_counts_as_lost",),
     ),
     Defect(
         "stopped-whatever-has-become",
-        "victims:_is_needed",
+        "notice:_is_needed",
         swap("_stands ( partition , found [ 0 ] , now )", "True"),
         "a victim is stopped though the laws do not allow it any more, or it is of no use",
         (_STALE,),
@@ -94,7 +94,7 @@ NOTICES = (
     ),
     Defect(
         "stopped-though-preemption-is-off",
-        "victims:_stands",
+        "notice:_stands",
         swap("partition . preemption . enabled", "True"),
         "a victim is stopped though preemption was switched off",
         (_STALE,),

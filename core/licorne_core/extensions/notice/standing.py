@@ -1,0 +1,72 @@
+"""The question whether victims under notice are still to be stopped (spec §§ 9.1, 9.4, 9.5).
+
+While a notice lasts the world changes. So at its end the laws that chose the victims are asked again, on
+the books without the promise to the ask, and with the victims as running. Their losses are not compared
+again, as they count from the notice on.
+"""
+
+from collections.abc import Sequence
+
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.books import book_preempting, unbook_preempting
+from licorne_core.model.nodes.node import Node
+from licorne_core.scheduling.preemption import PreemptionSearch
+from licorne_core.scheduling.preemption.candidates import charges_of
+from licorne_core.scheduling.preemption.laws import entitled_queue, quota_shortage, stays_within_guarantee
+from licorne_core.scheduling.preemption.leaves import VictimLeaf
+from licorne_core.scheduling.preemption.victim_index import room_shortage
+from licorne_core.scheduling.preemption.victims import Candidate, Victim, WhatIf, age_of, kind_of, seconds_run
+
+
+def is_useful(app: Application, request: Request, node: Node) -> bool:
+    """True if the ask fits on the node, into its queues and limits, once all victims have ended.
+
+    For a pending ask without its promise.
+    """
+    wanted = request.ask.ask_class.items
+    quotas = (*app.leaf.lineage, *app.trackers)
+    return not any(room_shortage(node, wanted)) and not any(quota_shortage(quotas, wanted))
+
+
+def is_legal(
+    search: PreemptionSearch, app: Application, request: Request, victims: Sequence[Victim], now: float
+) -> bool:
+    """True if the laws still let these victims under notice be stopped for the ask.
+
+    The ask is one without a required node, and without its promise. `now` is in unix seconds.
+    """
+    wanted = request.ask.ask_class.items
+    entitled = entitled_queue(app.leaf, wanted)
+    if entitled is None or not stays_within_guarantee(entitled, wanted):
+        return False
+    for victim in victims:
+        unbook_preempting(victim.request.ask.ask_class.items, victim.node, victim.app)
+    candidates = search.candidates(app, entitled, request, now)
+    what_if = WhatIf(len(victims))
+    legal = True
+    for victim in victims:
+        victim_leaf = candidates.leaves.of(victim.app.leaf)
+        judged = None
+        if isinstance(victim_leaf, VictimLeaf):
+            judged = _as_candidate(victim, victim_leaf, now)
+        legal = legal and judged is not None and what_if.take(judged)
+    for victim in victims:
+        book_preempting(victim.request.ask.ask_class.items, victim.node, victim.app)
+    return legal
+
+
+def _as_candidate(victim: Victim, victim_leaf: VictimLeaf, now: float) -> Candidate | None:
+    """The victim as the candidate that it was; None if it is none any more."""
+    request = victim.request
+    if victim_leaf.priority is not None and request.priority > victim_leaf.priority:
+        return None
+    if seconds_run(request, now) < victim_leaf.leaf.settings.preemption_minimum_runtime:
+        return None
+    charges = charges_of(request.ask.ask_class.items, (), victim_leaf)
+    return Candidate(victim, kind_of(request), age_of(request), (), charges)
+
+
+def gives_way(request: Request, victims: Sequence[Victim]) -> bool:
+    """True if the victims still give way to an ask that requires their node (spec § 9.5)."""
+    return all(victim.request.priority <= request.priority for victim in victims)

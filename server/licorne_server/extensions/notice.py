@@ -1,0 +1,27 @@
+"""Metrics of notices of preemption."""
+
+METRICS = (
+    (
+        "counter",
+        "licorne_preemption_notices_total",
+        "Notices of preemption.",
+        lambda of: of.report.extended["notices_given"],
+    ),
+    (
+        "counter",
+        "licorne_preemption_notice_answers_total",
+        "Answers of RMs to notices of preemption; none for victims that were stopped at the deadline.",
+        {
+            "ready": lambda of: of.report.extended["notices_ready"],
+            "later": lambda of: of.report.extended["notices_later"],
+            "none": lambda of: of.report.extended["notices_unanswered"],
+        },
+        "answer",
+    ),
+    (
+        "counter",
+        "licorne_preemption_notices_withdrawn_total",
+        "Notices of preemption that were taken back.",
+        lambda of: of.report.extended["notices_withdrawn"],
+    ),
+)
