@@ -43,6 +43,7 @@ PURE = {
     "core/licorne_core/messages/reports.py": "so are these",
     "core/licorne_core/extensions/*/keys.py": "they are read with the configuration",
     "core/licorne_core/extensions/*/reports.py": "they are for people, as reports are",
+    "core/licorne_core/extensions/*/projection.py": "so are guesses",
 }
 """What is not compiled, and why."""
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from licorne_core.config import load
+from licorne_core.extensions.backfill.extension import starts_of
 from licorne_core.messages.commands import (
     NewApplication,
     NodeAction,
@@ -104,7 +105,7 @@ def played(mode: str) -> Run:
                 heappush(ends, (whole + GANG_RUNS, GANG, key))
                 bars.append(Bar(place, begin, whole, "held"))
                 bars.append(Bar(place, whole, whole + GANG_RUNS, "gang"))
-        for shadow in core.partitions[DEFAULT].shadows:
+        for shadow in starts_of(core.partitions[DEFAULT]).shadows:
             if told is None and shadow.app.app_id == GANG:
                 told = (shadow.first_told - BEGIN) / 60
     return Run(bars, whole, told)

@@ -18,9 +18,11 @@ from licorne_core.model.apps.requests import Place, Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import SharedQuota
+from licorne_core.scheduling.measures import Remedies
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.dirty import Dirty
+from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Resources
 from licorne_core.values.timers import Timer, Timers
@@ -50,6 +52,8 @@ class Extension:
         """Of the partition: its queues, applications, nodes, and what decides about them."""
         self.dirty: Dirty = context.dirty
         """Where it tells what has to be tried, or ranked, anew."""
+        self.remedies: Remedies = {}
+        """Remedies for asks that found no node, by the kind of their requests."""
         self.timers: Timers[Timer] = context.timers
         """Of the partition: `Timer(Due.EXTENSION, name=...)` is the one of this extension, and
         `Due.EXTENSION_WORK` for work of which there may be very much. They call `pass_time` and `work`, or
@@ -73,7 +77,15 @@ class Extension:
     def reloaded(self, now: float) -> None:
         """All queues of a partition that was there before have followed another configuration."""
 
+    def adapt(self, partition: Any, config: PartitionConfig, now: float) -> Iterator[int]:
+        """The same partition follows the configuration: change what waits in it, in steps of the job."""
+        return iter(())
+
     # Life of applications and requests
+
+    def arriving(self, app: Application, ask: Ask) -> Ask:
+        """A new ask of an application of interest, which may be another one by what the extension knows."""
+        return ask
 
     def follow(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
         """Follow the settings of the leaf that the application comes into, moves to or is in, in steps."""
@@ -98,6 +110,15 @@ class Extension:
     def dispose(self) -> Iterator[int]:
         """The partition is gone: let go of what is kept of queues, in steps of what is let go."""
         return iter(())
+
+    def ended(self, app: Application, request: Request, now: float) -> None:
+        """An allocation of an application of interest ends: its RM says so, or the application has failed."""
+
+    def answered(self, app: Application) -> None:
+        """The RM has answered about nodes that nothing of the application is on yet, or does not answer."""
+
+    def lost(self, node: Node) -> None:
+        """A node is gone, or its partition is: keep nothing of it."""
 
     def grown(self, leaf: Queue, now: float) -> None:
         """Usage was booked in the leaf regardless of its maximum: recovered, resized, placed."""
@@ -205,8 +226,11 @@ MOST_SETTLED: Final = 500
 """Things that an extension lets follow the time at once where others are about to read them."""
 
 POINTS: Final = {
-    "configuration": ("configure", "settled", "removed", "reloaded", "follow"),
-    "life": ("entered", "left", "gone", "dispose", "grown", "put_off", "has", "went"),
+    "configuration": ("configure", "settled", "removed", "reloaded", "adapt", "follow"),
+    "life": (
+        *("arriving", "entered", "left", "gone", "dispose"),
+        *("ended", "answered", "lost", "grown", "put_off", "has", "went"),
+    ),
     "what outlives": ("take_marks", "marks", "kept", "restore"),
     "quotas": ("quotas", "counted"),
     "usage and time": ("settle", "begin", "pass_time", "work", "awaited", "idle"),
@@ -239,6 +263,11 @@ class Points:
         context.visited = context.pausing = ()
         self._ask(())
 
+    @property
+    def remedies(self) -> Remedies:
+        """The remedies of all extensions."""
+        return {kind: remedy for each in self.all for kind, remedy in each.remedies.items()}
+
     def _ask(self, extensions: tuple[Extension, ...]) -> None:
         self.all = extensions
         self.pausing = sum(each.bit for each in self._at("pauses"))
@@ -247,11 +276,16 @@ class Points:
         self.settled = self._at("settled")
         self.removed = self._at("removed")
         self.reloaded = self._at("reloaded")
+        self.adapt = self._at("adapt")
         self.follow = self._at("follow")
+        self.arriving = self._at("arriving")
         self.entered = self._at("entered")
         self.left = self._at("left")
         self.gone = self._at("gone")
         self.dispose = self._at("dispose")
+        self.ended = self._at("ended")
+        self.answered = self._at("answered")
+        self.lost = self._at("lost")
         self.grown = self._at("grown")
         self.has = self._at("has")
         self.went = self._at("went")

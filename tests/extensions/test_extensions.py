@@ -18,6 +18,7 @@ from support.docs.pages import ROOT
 WORDS = {
     "ageing": r"ageing|AgeClock|\bAges\b",
     "autoscaler": r"[aA]utoscaler|OutstandingShape|outstanding_(scan|shapes)|Inspection|INSPECT",
+    "backfill": r"[bB]ackfill|[sS]hadow|START_BY|Planned(Room|Starts)|StartRequest|ExpectedEnds|Runtimes",
     "budgets": r"extensions\.budgets|SetBudget|\bBudget(Book|Check|Quota|Report|Tree)|BUDGET_EXCEEDED",
     "notice": r"[nN]otice(?!d)|NOTICE(?!D)",
     "quota_change": r"quota_change|Quota(Change|Clock|Terms)|[qQ]uota.?[pP]reemption|Enforcement",
@@ -29,7 +30,7 @@ WORDS = {
     "back_off": r"\"back_off\"|\.back_off\b|\bbackoff_(until|threshold|delay)|BackOffs?\b|APPLICATION_BACKS",
 }
 """What names an extension, as a pattern."""
-ASKED_FOR = {"budgets", "drains", "notice", "queue_stops", "stops"}
+ASKED_FOR = {"backfill", "budgets", "drains", "notice", "queue_stops", "stops"}
 """Those whose commands the server takes from its own callers, and names for that."""
 TABLES = ("core/licorne_core/extensions/__init__.py", "server/licorne_server/extensions/__init__.py")
 METHODS = [

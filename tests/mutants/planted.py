@@ -2,10 +2,10 @@
 
 from extensions.ageing.mutants import AGEING
 from extensions.autoscaler.mutants import AUTOSCALER
+from extensions.backfill.mutants import BACKFILL
 from extensions.hours.mutants import OF_HOURS
 from extensions.notice.mutants import NOTICES
 from extensions.quota_change.mutants import QUOTA_CHANGE
-from mutants.of_backfill import BACKFILL
 from mutants.of_budgets import BUDGETS
 from mutants.of_client import CLIENT
 from mutants.of_deciding import DECIDING

@@ -83,7 +83,7 @@ class Town:
             views = server.scheduler.views
             await eventually(lambda: views.partition(views.resolve(PARTITION)).allocations == 7)
             await eventually(lambda: all(partition.nodes for partition in views.partitions()))
-            await eventually(lambda: len(views.calendar(views.resolve(SECOND))) == 1)
+            await eventually(lambda: len([*views.listed("calendar", views.resolve(SECOND))]) == 1)
             yield cls(server, main)
 
 

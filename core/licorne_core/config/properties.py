@@ -12,7 +12,6 @@ from licorne_core.config.forms import (
     HALF_LIFE_FORM,
     LEVELS,
     NOT_INHERITED,
-    WAIT,
     WEIGHT_FORM,
     Family,
     Form,
@@ -24,7 +23,7 @@ from licorne_core.config.forms import (
 )
 from licorne_core.config.kinds import Key, section
 from licorne_core.config.report import meant_by, not_usual
-from licorne_core.config.schema import AppSortPolicy, Backfill, PreemptionPolicy, QueueSettings, VictimOrder
+from licorne_core.config.schema import AppSortPolicy, PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.values.errors import shown
 from licorne_core.values.ranking import INT32_MAX, INT32_MIN
 
@@ -162,22 +161,6 @@ _PROPERTIES = (
         DELAY,
         "how long a node stays reserved for an ask that a maximum, a limit or the RM stops",
         "8.6",
-    ),
-    _property(
-        "backfill",
-        "backfill",
-        member_of(Backfill),
-        "`easy`: the first blocked ask holds a shadow start, and others pass it if they end before, "
-        "or take nothing that it needs; `conservative`: the first few blocked asks do",
-        "8.5",
-        "root",
-    ),
-    _property(
-        "reserve.after",
-        "reserve_after",
-        WAIT,
-        "how long an ask waits before it may hold a shadow start",
-        "8.5",
     ),
     _property(
         "topology.levels",

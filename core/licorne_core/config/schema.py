@@ -35,16 +35,6 @@ class VictimOrder(Enum):
     """The lowest priority first, then the least cost times seconds run, then the youngest."""
 
 
-class Backfill(Enum):
-    """Number of blocked asks of a partition that hold a shadow start at a time."""
-
-    OFF = "off"
-    EASY = "easy"
-    """The first one."""
-    CONSERVATIVE = "conservative"
-    """The first ones, up to a fixed bound."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
     """Settings from a queue's merged properties. Delays are in seconds, 0 for off.
@@ -69,10 +59,7 @@ class QueueSettings:
     app_reserved_nodes: int | None = None
     reservation_exclusive: bool = False
     reservation_idle_timeout: float = 2.0
-    backfill: Backfill = Backfill.OFF
     """Of root, for its partition."""
-    reserve_after: float = 0.0
-    """Seconds that an ask waits before it may hold a shadow start."""
     topology_levels: tuple[str, ...] = ()
     swap_seconds: int = 300
     half_life: float = 0.0

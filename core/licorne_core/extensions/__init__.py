@@ -21,6 +21,7 @@ from typing import Any
 NAMES = (
     "ageing",
     "autoscaler",
+    "backfill",
     "budgets",
     "notice",
     "quota_change",

@@ -22,7 +22,6 @@ from licorne_core.model.apps.requests import BOOKED, Request, RequestState, Setb
 from licorne_core.model.apps.states import SCHEDULABLE, AppEvent
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
-from licorne_core.scheduling.expected_ends import with_runtime
 from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.errors import Refusal, Rejected
@@ -122,8 +121,9 @@ def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome:
     if request is not None and request.state in WAITS_FOR_ANSWER and _is_news(request.ask, ask):
         roll_back(partition, app, request, PairEvent.DROPPED, now)
     if request is None:
-        if partition.runtimes is not None:
-            ask = with_runtime(app, ask, partition.ends.classes)
+        if app.interests:
+            for extension in partition.points.arriving:
+                ask = extension.arriving(app, ask)
         app.holdings.check_ask(ask.key, ask.footprint, exists=ask.node_id is not None)
         if ask.placeholder:
             check_task_group(app, ask)

@@ -7,14 +7,7 @@ from typing import Any, Final
 
 from licorne_core.config.schema import TemplateConfig
 from licorne_core.handlers.gangs import check_gang, check_terms, gang_of
-from licorne_core.handlers.lifecycle import (
-    advance,
-    drop_ask,
-    end_placeholder_time,
-    learn_runtime,
-    note_freed,
-    unlink,
-)
+from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time, note_freed, unlink
 from licorne_core.handlers.outcome import Commands, OutcomeJob
 from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.handlers.victims import end_stay
@@ -335,8 +328,9 @@ def drop_asks(job: Job, partition: Partition, app: Application) -> Iterator[int]
 def release_all(job: OutcomeJob, partition: Partition, app: Application, message: str) -> Iterator[int]:
     """Free all allocations of an application without asks; yield the costs of the steps."""
     for request in list(app.requests.values()):
-        if partition.runtimes is not None:
-            learn_runtime(partition, app, request, job.now)
+        if app.interests:
+            for extension in partition.points.ended:
+                extension.ended(app, request, job.now)
         if request.state is RequestState.NOTICED:
             end_stay(partition, request)
         allocation = partition.allocations.release(app, request)

@@ -10,7 +10,6 @@ from typing import Final
 from licorne_core.config import InvalidConfiguration, SubmittedConfig, built_in
 from licorne_core.config.schema import Configuration, PartitionConfig
 from licorne_core.handlers.apps import drop_asks, release_all
-from licorne_core.handlers.backfill import follow_backfill
 from licorne_core.handlers.bounds import check_size
 from licorne_core.handlers.lifecycle import advance, clean_later, rebook
 from licorne_core.handlers.nodes import forget_foreign_on
@@ -86,7 +85,8 @@ def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> It
         for request in list(app.reserved.values()):
             partition.reservations.follow_settings(app, request)
             yield 1
-    yield from follow_backfill(partition, config.root.settings.backfill, job.now)
+    for extension in partition.points.adapt:
+        yield from extension.adapt(partition, config, job.now)
     yield from partition.dirty.change_everything()
     for app in list(partition.applications.values()):
         for group in list(app.groups.values()):

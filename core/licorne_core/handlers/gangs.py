@@ -7,14 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from licorne_core.config.schema import AppSortPolicy
-from licorne_core.handlers.lifecycle import (
-    advance,
-    after_gone,
-    allocation_made,
-    drop_ask,
-    learn_runtime,
-    look_again,
-)
+from licorne_core.handlers.lifecycle import advance, after_gone, allocation_made, drop_ask, look_again
 from licorne_core.handlers.outcome import (
     INCOMPATIBLE,
     KEEPING_ON_TIMEOUT,
@@ -352,8 +345,9 @@ def free(
         begin = max(begin, request.checkpoint)
     partition.meter.end(app.owner, kept.ask.ask_class.items, begin, now, preempted=preempted)
     if heir is None:
-        if partition.runtimes is not None and detail is EventDetail.ALLOC_CANCEL:
-            learn_runtime(partition, app, request, now)
+        if app.interests and detail is EventDetail.ALLOC_CANCEL:
+            for extension in partition.points.ended:
+                extension.ended(app, request, now)
         partition.allocations.release(app, request)
         return freed
     partition.journal.note(freed)

@@ -11,7 +11,7 @@ from licorne_core.messages.events.apps import app_left, state_entered
 from licorne_core.messages.events.records import EventDetail
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import ON_GONE, Gone, Left, PairEvent
-from licorne_core.model.apps.requests import Request, RequestState
+from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import COMPLETING_TIME, SCHEDULABLE, AppEvent
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import STARTING_TIME, Queue
@@ -182,20 +182,6 @@ def note_freed(
     partition.meter.end(app.owner, allocation.ask.ask_class.items, begin, now, preempted=False)
     fact = Freed(now, allocation, app.owner, detail, ask_gone=ask_gone)
     partition.journal.note(fact)
-
-
-def learn_runtime(partition: Partition, app: Application, request: Request, now: float) -> None:
-    """Learn how long an allocation ran that ends now by itself.
-
-    Not from a placeholder, from one that the RM was asked to stop, or from one that was there before the
-    RM told of it, whose beginning is unknown.
-    """
-    runtimes, allocation = partition.runtimes, request.allocation
-    if runtimes is None or allocation is None or request.state is not RequestState.ALLOCATED:
-        return
-    ask = request.ask
-    if ask.node_id is None:
-        runtimes.learn(app.queue_path, ask.ask_class.shape, now - allocation.allocation_time)
 
 
 def drop_ask(

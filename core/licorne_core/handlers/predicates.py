@@ -58,8 +58,6 @@ def _give_up(partition: Partition, decision: ToGiveUp, now: float, _: Outcome) -
 def _ask_before(partition: Partition, question: NodeQuestion, _: float, __: Outcome) -> None:
     """Ask about nodes before anything is placed on them."""
     partition.predicates.ask_before(question)
-    if question.plans:
-        partition.shadows.asking[question.app] = None
 
 
 def roll_back(partition: Partition, app: Application, request: Request, event: PairEvent, now: float) -> None:
@@ -194,7 +192,9 @@ def _hear_of(partition: Partition, check: PredicateCheck) -> None:
     """Let those go on that wait for the end of a check before they do anything."""
     if check.gang is not None:
         partition.dirty.mark((check.gang,))
-        partition.shadows.answered(check.gang)
+        for extension in partition.points.answered:
+            extension.answered(check.gang)
+        partition.wakeups.waiting.runnable = True
 
 
 def _ask_again(firing: Firing, timer: Timer) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, cast
 
-from licorne_core.handlers import backfill, gangs, lifecycle, predicates, preemption
+from licorne_core.handlers import gangs, lifecycle, predicates, preemption
 from licorne_core.handlers.clock import follow_time
 from licorne_core.handlers.lifecycle import allocation_made
 from licorne_core.handlers.outcome import (
@@ -283,7 +283,6 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
 
 
 _DECISIONS: Final[Decisions] = {
-    **backfill.DECISIONS,
     **gangs.DECISIONS,
     **predicates.DECISIONS,
     **preemption.DECISIONS,
@@ -299,7 +298,6 @@ _DEADLINES: Final[Deadlines] = {
     Due.ESCALATE: Deadline(_escalate),
     Due.REVIEW: Deadline(_review),
     Due.UNRESERVE: Deadline(_unreserve),
-    **backfill.DEADLINES,
     **gangs.DEADLINES,
     **lifecycle.DEADLINES,
     **predicates.DEADLINES,

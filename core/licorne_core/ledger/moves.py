@@ -25,7 +25,7 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import note_freed
-from licorne_core.scheduling.expected_ends import ExpectedEnds
+from licorne_core.points import Points
 from licorne_core.scheduling.reservations.reserving import Reservations, note_allocating
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation, Ask
@@ -307,10 +307,10 @@ class Cluster:
         nodes: NodeBook,
         dirty: Dirty,
         reservations: Reservations,
-        ends: ExpectedEnds,
+        points: Points,
     ) -> None:
         """Book in one partition."""
-        self._ends = ends
+        self._points = points
         self._root = root
         root.overhang = nodes.overhang
         self._nodes = nodes
@@ -338,7 +338,8 @@ class Cluster:
         _lose_claims(node)
         self._nodes.remove(node)
         self._dirty.forget_node(node)
-        self._ends.forget(node)
+        for extension in self._points.lost:
+            extension.lost(node)
         self._resized()
 
     def set_schedulable(self, node: Node, *, schedulable: bool) -> bool:

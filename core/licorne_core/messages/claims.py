@@ -1,23 +1,11 @@
-"""Confidence in expected times, and reasons of asks that would take what another one holds for later."""
+"""Reasons of asks that would take what another one holds for later."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from licorne_core.values.ids import AllocationKey, AppId
 
 BEHIND_RESERVATION: Final = "BEHIND_RESERVATION"
-
-
-class Confidence(StrEnum):
-    """What an expected runtime, or a time that follows from several, rests on."""
-
-    DECLARED = "declared"
-    """The RM says it."""
-    LEARNT = "learnt"
-    """The median of what ran."""
-    UNKNOWN = "unknown"
-    """Nothing: there is no number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ that ended first gives way.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from licorne_core.config.schema import Backfill, PartitionConfig
+from licorne_core.config.schema import PartitionConfig
 from licorne_core.ledger.allocating import Allocations, Pairs
 from licorne_core.ledger.moves import Cluster, Moves
 from licorne_core.ledger.pending import PendingAsks, Placeholders
@@ -30,32 +30,25 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.quotas import Tally
 from licorne_core.model.rm_context import RmContext
-from licorne_core.model.runtimes import Runtimes
 from licorne_core.model.usage import Usage
 from licorne_core.partitions.jobs import Job
 from licorne_core.points import Former, Kinds, Points
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.expected_ends import ExpectedEnds
 from licorne_core.scheduling.lost_places import LostPlaces
-from licorne_core.scheduling.measures import Remedies
 from licorne_core.scheduling.node_search.candidates import NodeIndex
-from licorne_core.scheduling.planned_starts import PlannedStarts, Starting, StartRequest
 from licorne_core.scheduling.predicates import PredicateChecks, PredicateResults
 from licorne_core.scheduling.preempting import OpenCalls, Preemption
 from licorne_core.scheduling.preemption import Losses, PreemptionSearch
 from licorne_core.scheduling.preemption.ledger import Ledger
 from licorne_core.scheduling.reservations.reserving import Reservations
 from licorne_core.scheduling.rules import CheckContext
-from licorne_core.scheduling.shadows import Shadows
-from licorne_core.scheduling.start_search import StartSearch
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.waiting import Watch
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.counters import Counters
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, rm_of
 from licorne_core.values.rm_caps import APPLICATION_BYTES
-from licorne_core.values.slices import Tuning
 from licorne_core.values.timers import Due, Timer, Timers
 
 
@@ -68,8 +61,6 @@ class Partition:
 
     foreign: dict[AllocationKey, Node]
     """The node that each foreign allocation is on."""
-    runtimes: Runtimes | None
-    """Learnt runtimes; None where backfill is off."""
 
     def __init__(
         self,
@@ -105,18 +96,12 @@ class Partition:
         self.counters, self.meter, self.foreign = Counters(), Meter(now), {}
         self.turn = Turn(name, self.rm_id, self.counters)
         """What readers are told of a turn of the partition: made once."""
-        mode = config.root.settings.backfill
-        self.runtimes = None if mode is Backfill.OFF else Runtimes()
         self.index, self.wakeups = NodeIndex(self.nodes, options.tuning), Wakeups(self.nodes, name)
         self.usage = Usage(now)
         self.shares = FairShares(self.usage, now)
         self.dirty = Dirty(self.tree, self.index, self.wakeups, self.shares, self.usage)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
         self.claims = Claims()
-        self.shadows = Shadows(
-            self.claims, self.wakeups, self.dirty, self.escalation, self.timers, self.counters, mode
-        )
-        """The shadow starts that blocked asks hold."""
         self.losses, self.ledger = Losses(), Ledger()
         """The ledger has records of preempted allocations, with beneficiary and reason."""
         self.reservations = Reservations(
@@ -140,9 +125,9 @@ class Partition:
         part = max(1, options.tuning.fill_work // 4)
         self.preemption = self._preemption(part, enabled=config.preemption_enabled)
         self.wakeups.blockers.add(self.predicates, self.predicates.owed)
-        self.check_context = self._check_context(options.tuning)
-        self.cycle = Cycle(self.check_context, options, self._remedies(options))
+        self.check_context = self._check_context(options)
         self.points.open(self.check_context)
+        self.cycle = Cycle(self.check_context, options, self.points.remedies)
 
     def _open_ledger(self) -> None:
         """Make the modules that book asks, allocations and nodes."""
@@ -161,11 +146,9 @@ class Partition:
             self.moves, self.dirty, self.asks, keeping, self.reservations, self.counters
         )
         self.pairs = Pairs(self.nodes, keeping, self.reservations, self.moves, self.allocations)
-        self.ends = ExpectedEnds(self.nodes, self.applications, self.runtimes)
-        """What is known of the expected ends on nodes, for shadow starts."""
-        self.cluster = Cluster(self.tree.root, self.nodes, self.dirty, self.reservations, self.ends)
+        self.cluster = Cluster(self.tree.root, self.nodes, self.dirty, self.reservations, self.points)
 
-    def _check_context(self, tuning: Tuning) -> CheckContext:
+    def _check_context(self, options: Options) -> CheckContext:
         return CheckContext(
             self.name,
             self.tree,
@@ -186,15 +169,9 @@ class Partition:
             self.claims,
             self.places,
             self.ledger,
-            tuning,
+            options.tuning,
+            options.reservations,
         )
-
-    def _remedies(self, options: Options) -> Remedies:
-        """The remedies that are no part of the pass."""
-        context, part = self.check_context, options.tuning.fill_work
-        search = StartSearch(self.nodes, self.tree, self.ends, self.predicates, self.claims, part)
-        self.shadows.trying = PlannedStarts(context, search)
-        return {StartRequest: Starting(context, self.shadows, search, may_hold=options.reservations)}
 
     def _preemption(self, part: int, *, enabled: bool) -> Preemption:
         search = PreemptionSearch(

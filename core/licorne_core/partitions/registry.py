@@ -78,7 +78,8 @@ def _take_apart(partition: Partition) -> Iterator[int]:
     while nodes:
         _, node = nodes.popitem()
         partition.nodes.changed.forget(node)
-        partition.ends.forget(node)
+        for extension in partition.points.lost:
+            extension.lost(node)
         for things in (node.allocations, node.foreign, node.reservations, node.claims):
             yield from _empty(things)
         yield 1
@@ -91,7 +92,6 @@ def _take_apart(partition: Partition) -> Iterator[int]:
     here = (partition.completed, partition.rejected, partition.claims.held, partition.usage.touched)
     for known in (*here, shares.parents, shares.leaves):
         yield from _empty(known)
-    partition.check_context.extensions.clear()
     partition.wakeups.clear()
     partition.nodes.changed.clear()
     partition.points.close(partition.check_context)

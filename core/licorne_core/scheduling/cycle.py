@@ -90,9 +90,9 @@ class Cycle:
         self._heaps = context.index.heaps
         # In this order they are asked whether they help, `step` is that in which their requests are tried.
         self._remedies: Remedies = {
-            ReservationRequest: Reserving(context, may_hold=options.reservations),
+            ReservationRequest: Reserving(context),
             **remedies,
-            PreemptionRequest: Preempting(context, may_hold=options.reservations),
+            PreemptionRequest: Preempting(context),
         }
         self.gangs = GangSearch(context, max(1, options.tuning.fill_work // 4), self._remedies)
         """The search for places of gang members."""

@@ -139,7 +139,7 @@ class GangSearch:
     def _want(self, first: AskGroup, now: float) -> None:
         """Have the gang wait for what may make room for it, by the first of its groups."""
         for kind, remedy in self._remedies.items():
-            if remedy.may_hold and remedy.is_for_gangs:
+            if self._context.may_hold and remedy.is_for_gangs:
                 self._context.escalation.want(first, kind, now)
 
     def _alone(self, app: Application, group: AskGroup) -> Node | None:

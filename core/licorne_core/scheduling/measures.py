@@ -61,10 +61,9 @@ Remedies = Mapping[type[AgedAsks], "Remedy"]
 class Remedy(ABC):
     """One way to make room for asks that have none."""
 
-    def __init__(self, context: CheckContext, *, may_hold: bool) -> None:
-        """In the partition of the context. With `may_hold` nodes may be held for asks that found none."""
+    def __init__(self, context: CheckContext) -> None:
+        """In the partition of the context."""
         self.context = context
-        self.may_hold = may_hold
 
     @property
     def is_for_gangs(self) -> bool:
@@ -85,7 +84,7 @@ class Reserving(Remedy):
 
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
         """True if no node takes them."""
-        return over is None and self.may_hold
+        return over is None and self.context.may_hold
 
     def decide(self, wants: ReservationRequest, request: Request, now: float) -> ToReserve | Blocker | None:
         """The node to reserve, or the blocker. None while a remedy that comes before it does not pause."""

@@ -69,14 +69,10 @@ class Assumed(NamedTuple):
 
 
 class NodeQuestion(NamedTuple):
-    """A decision: ask the RM about these nodes for the class of each ask, and do nothing yet.
-
-    With `plans` the application holds no shadow start so far, and is to have one.
-    """
+    """A decision: ask the RM about these nodes for the class of each ask, and do nothing yet."""
 
     app: Application
     questions: Sequence[tuple[Request, Sequence[Node]]]
-    plans: bool = False
 
 
 class PredicateCheck(Call):
@@ -110,7 +106,7 @@ class PredicateCheck(Call):
         self.reservations: list[Reservation] = []
         """Reservations that end if the RM refuses."""
         self.gang: Application | None = None
-        """Application whose whole gang, or whose planned start, waits for the answer."""
+        """Application whose whole gang, or whose claim, waits for the answer."""
 
     @property
     def is_orphaned(self) -> bool:
@@ -201,7 +197,7 @@ class PredicateChecks:
         return check or self._put(request, [node], allocate=False)
 
     def ask_before(self, question: NodeQuestion) -> None:
-        """Ask about nodes for a whole gang, or for a planned start: nothing is booked before the answer."""
+        """Ask about nodes for a whole gang, or for a claim: nothing is booked before the answer."""
         app = question.app
         for request, nodes in question.questions:
             for start in range(0, len(nodes), BATCH):

@@ -57,6 +57,8 @@ class CheckContext:
     places: LostPlaces
     ledger: Ledger
     tuning: Tuning
+    may_hold: bool
+    """True if nodes may be held for asks that found none."""
     extensions: dict[str, Any] = field(default_factory=dict)
     """Those of the partition by their names, for what is theirs."""
     visited: tuple[Any, ...] = ()

@@ -18,8 +18,8 @@ NO_TAGS: Mapping[str, str] = {}
 class Shape:
     """Resources and required node of an ask. Asks of one shape fit the same nodes.
 
-    Where backfill is on, room that is held for later is free to asks that end before: there the
-    declared `runtime` belongs to the shape, in seconds. Elsewhere, and for none, it is endless.
+    Where room is claimed for later it is free to asks that end before: there the declared `runtime` belongs
+    to the shape, in seconds. Elsewhere, and for none, it is endless.
     """
 
     __slots__ = ("_hash", "has_negative", "items", "required_node", "resources", "runtime")

@@ -2,12 +2,8 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final
-
-ETA_ERRORS: Final[tuple[float, ...]] = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
-"""Bounds for errors of expected starts, in seconds."""
 
 
 class Histogram:
@@ -105,15 +101,3 @@ class Counters:
     """Work of passes, in tries of an item."""
     search_work: int = 0
     """Part of `work` for victim searches, in tries of an item."""
-    deadlines_at_risk: int = 0
-    """Asks and gangs that were told a shadow start after the time that they want to start by."""
-    eta_errors: dict[str, Histogram] = field(default_factory=dict)
-    """Seconds between the start of asks with a shadow start and the start that they were told first, by
-    the confidence in it."""
-
-    def note_eta_error(self, confidence: str, seconds: float) -> None:
-        """An ask or a gang has started so many seconds before or after the start that it was told first."""
-        errors = self.eta_errors.get(confidence)
-        if errors is None:
-            errors = self.eta_errors[confidence] = Histogram(ETA_ERRORS)
-        errors.observe(abs(seconds))

@@ -5,15 +5,14 @@ application or the ask. Other tags are kept and not read here.
 """
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from licorne_core.values.errors import Refusal, Rejected, shown
 
 RUNTIME: Final = "licorne/runtime"
 """The seconds that an allocation runs: a promise of the RM, which nothing enforces."""
-
-START_BY: Final = "licorne/start-by"
-"""The latest start that is wanted, in unix seconds."""
 
 CHECKPOINT: Final = "licorne/checkpoint"
 """Of a running allocation: the unix seconds up to which its work is kept."""
@@ -171,9 +170,10 @@ def is_level(name: str) -> bool:
     return 0 < len(name) <= MAX_LEVEL_NAME and not any(letter in name for letter in "=, ")
 
 
-_READERS: Final[Mapping[str, Callable[[Mapping[str, str], str], Any]]] = {
+_Readers = Mapping[str, Callable[[Mapping[str, str], str], Any]]
+
+_READERS: Final[_Readers] = {
     RUNTIME: read_seconds,
-    START_BY: read_seconds,
     TOPOLOGY: read_topology,
     SLICE: read_slice,
     GANG_MIN: read_members,
@@ -182,12 +182,20 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, str], str], Any]]] = {
 }
 
 
+@cache
+def _readers() -> _Readers:
+    """With those in the `keys.py` of extensions, which are looked up by name, as nothing here names one."""
+    modules = import_module("licorne_core.extensions").modules("keys")
+    added = {name: read for _, module in modules for name, read in getattr(module, "TAGS", {}).items()}
+    return {**added, **_READERS}
+
+
 def check_tags(tags: Mapping[str, str]) -> None:
     """Read all tags that mean something.
 
     Raises:
         Rejected: a value is not understood.
     """
-    for name, read in _READERS.items():
+    for name, read in _readers().items():
         if name in tags:
             read(tags, name)

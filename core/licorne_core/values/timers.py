@@ -22,7 +22,6 @@ class Due(StrEnum):
     EXPIRE_REJECTED = "expire as rejected"
     UNRESERVE = "unreserve"
     REVIEW = "review reservations"
-    SHADOW = "plan an overdue start again"
     TRY_AGAIN = "try an ask again"
     CLEAN_QUEUES = "clean queues"
     ANSWER = "expect an answer"

@@ -3,7 +3,6 @@
 from licorne_core.views.applications import AppViews
 from licorne_core.views.audit.recount import Concern, Finding
 from licorne_core.views.census import Standing
-from licorne_core.views.expected_starts import StartViews
 from licorne_core.views.nodes import NodeViews
 from licorne_core.views.partitions import InOrder
 from licorne_core.views.queues import QueueViews
@@ -12,5 +11,5 @@ from licorne_core.views.readings import ReadingViews
 __all__ = ["Concern", "Finding", "InOrder", "Standing", "Views"]
 
 
-class Views(AppViews, NodeViews, QueueViews, ReadingViews, StartViews):
+class Views(AppViews, NodeViews, QueueViews, ReadingViews):
     """Reports of all kinds of things."""

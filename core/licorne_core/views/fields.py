@@ -39,7 +39,7 @@ def _of_extensions(table: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield name, getattr(module, table, {})
 
 
-def lists() -> Mapping[str, Callable[[Any], Iterator[Any]]]:
+def lists() -> Mapping[str, Callable[..., Iterator[Any]]]:
     """The lists that extensions report of a partition, by their names; a None marks a possible pause."""
     return {name: make for _, made in _of_extensions("LISTS") for name, make in made.items()}
 

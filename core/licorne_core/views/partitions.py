@@ -110,8 +110,6 @@ class PartitionReport:
     )
     preemption_enabled: bool = _of_partition(lambda partition: partition.config.preemption_enabled)
     extended: Mapping[str, Any] = _of_partition.added("partition", lambda partition, _: partition.points)
-    backfill: bool = _of_partition(lambda partition: partition.runtimes is not None)
-    """True if blocked asks hold shadow starts."""
     holds: tuple[str, ...] = _of_partition(lambda partition: tuple(hold.value for hold in partition.holds))
 
 
@@ -246,12 +244,12 @@ class PartitionViews:
         rm = self._registry.rms.get(rm_id)
         return None if rm is None else standing(rm, partition, app_id, key)
 
-    def listed(self, name: str, partition: PartitionName) -> Iterator[Any]:
-        """A list that an extension reports of a partition. Later changes may be missed.
+    def listed(self, name: str, partition: PartitionName, *given: Any) -> Iterator[Any]:
+        """What an extension reports of a partition, or of what is `given`. Later changes may be missed.
 
         There is a None wherever the reader may pause.
         """
-        return lists()[name](self._registry.partition(partition))
+        return lists()[name](self._registry.partition(partition), *given)
 
 
 STEP = 250

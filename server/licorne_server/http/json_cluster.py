@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from licorne_core.config.schema import FilterConfig, NameList, PlacementRuleConfig
+from licorne_core.extensions.backfill.reports import CalendarEntry
 from licorne_core.messages.preemption import PreemptionRecord, QueueNumbers, Spared
 from licorne_core.messages.reports import PlacementReport
 from licorne_core.values.app_states import AppState
@@ -15,7 +16,6 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import NodeId, PartitionName, rm_of
 from licorne_core.values.rule_kinds import RULES
 from licorne_core.views import Views
-from licorne_core.views.expected_starts import CalendarEntry
 from licorne_core.views.fields import Source, renamed
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
@@ -249,7 +249,9 @@ _victim = rest_form(
 def calendar(views: Views, partition: PartitionName, queue: str) -> Rows:
     """Asks and gangs that hold a shadow start, by the time: all, or those of a queue and below."""
     shown = rest_name(views, partition)
-    return Rows(views.calendar(partition, queue), lambda entry: {**_entry(entry), "partition": shown})
+    return Rows(
+        list(views.listed("calendar", partition, queue)), lambda entry: {**_entry(entry), "partition": shown}
+    )
 
 
 _entry = rest_form(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from heapq import nsmallest
 from typing import NamedTuple
 
-from licorne_core.messages.claims import Confidence
+from licorne_core.extensions.backfill.reports import Confidence, StartCounters
 from licorne_core.messages.reports import Census
 from licorne_core.values.app_states import AppState
 from licorne_core.values.counters import Counters, Histogram
@@ -188,14 +188,15 @@ class _Partition:
         self._room.take(self._families.add(_PARTITION, totals, _PLACE, self._place))
         capacity = {name: value for name, value in self._report.capacity.items() if self._shows(name)}
         self._gauges("licorne_capacity", "What all nodes have, by resource.", "resource", capacity)
-        if self._report.backfill:
-            self._starts(totals.counters)
+        if self._report.extended.get("backfill"):
+            for counters in self._views.listed("start_counters", self._partition):
+                self._starts(counters)
 
-    def _starts(self, counters: Counters) -> None:
+    def _starts(self, counters: StartCounters) -> None:
         """Expected starts, and how far from them asks have started."""
         held = dict.fromkeys(_CONFIDENCES, 0)
         late = 0
-        for entry in self._views.calendar(self._partition):
+        for entry in self._views.listed("calendar", self._partition):
             held[entry.start.confidence] += 1
             late += entry.start.is_late
         text = "Asks and gangs that hold a shadow start, by the confidence in it."

@@ -9,9 +9,9 @@ from typing import Any
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
+from licorne_core.extensions.backfill.reports import CalendarEntry, ExpectedStart
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
-from licorne_core.views.expected_starts import CalendarEntry, ExpectedStart
 from licorne_server.http.sources import Sources
 from licorne_server.services.paging import Page, Slices, filled, read_place, walked
 from licorne_server.services.reports import filled as message_of
@@ -42,7 +42,7 @@ class Starts:
         """A page of held shadow starts by their times; its token names the last of them."""
         partition, slices = self._resolve(request.partition, context), self._slices(context)
         async with slices():
-            entries = self._sources.views.calendar(partition, request.queue)
+            entries = list(self._sources.views.listed("calendar", partition, request.queue))
         behind = _behind(entries, request.page_token)
         page = await filled(Page(behind, entry_message, size=request.page_size), slices)
         token = json.dumps(_place(page.last)) if page.last else ""
@@ -51,8 +51,8 @@ class Starts:
     async def tell(self, message: pb.ExplainResponse, partition: PartitionName, context: Any) -> None:
         """Add the expected start to the explanation of an ask, if backfill is on and it is pending."""
         app_id, key = message.application_id, message.allocation_key
-        steps = self._sources.views.expected_start(partition, app_id, key, self._now())
         with suppress(NotFound):
+            steps = self._sources.views.listed("expected_start", partition, app_id, key, self._now())
             for start in await walked(steps, self._slices(context)):
                 message.expected_start.CopyFrom(start_message(start))
 

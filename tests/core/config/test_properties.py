@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from licorne_core.config.extra import parse_duration
 from licorne_core.config.properties import merge_properties, settings_of
-from licorne_core.config.schema import AppSortPolicy, Backfill, PreemptionPolicy, QueueSettings, VictimOrder
+from licorne_core.config.schema import AppSortPolicy, PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.extensions.ageing.terms import Ageing
+from licorne_core.extensions.backfill import Backfill
 from licorne_core.extensions.hours.messages import HoursLimit
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.windows import Window
@@ -125,14 +126,14 @@ def test_settings() -> None:
         app_reserved_nodes=3,
         reservation_exclusive=True,
         reservation_idle_timeout=0.5,
-        backfill=Backfill.CONSERVATIVE,
-        reserve_after=600.0,
         half_life=86_400.0,
         weight=0.25,
         topology_levels=("zone", "rack"),
         swap_seconds=0,
         extended=(
             ("ageing", Ageing(1, 3600.0, 50)),
+            ("backfill", Backfill.CONSERVATIVE),
+            ("reserve_after", 600.0),
             ("notice", 60.0),
             ("quota_change", 5400.0),
             ("back_off", 2),

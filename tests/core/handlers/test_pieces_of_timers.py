@@ -301,7 +301,6 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
     Due.ESCALATE: (_old_together,),
     Due.REVIEW: (_reserved,),
     Due.UNRESERVE: (_reserved,),
-    Due.SHADOW: (_overdue,),
     Due.TRY_AGAIN: (_failed,),
     Due.EXTENSION_WORK: (
         _above_max,
@@ -313,7 +312,7 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
         _drained,
     ),
     Due.PLACE: (_lost,),
-    Due.EXTENSION: (_hours, _ageing, _asks, _noticed),
+    Due.EXTENSION: (_hours, _ageing, _asks, _noticed, _overdue),
 }
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from licorne_core.extensions.backfill.extension import starts_of
 from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
 from licorne_core.messages.commands import NodeAction, UpdateAllocations
 from licorne_core.messages.effects import Effect
@@ -323,7 +324,7 @@ def test_with_backfill_the_minimum_holds_a_start_and_growth_none() -> None:
     driver.do(asks(ask("runs", "r", memory=3, tags={"licorne/runtime": "100"})))
     assert elastic(driver, 6, "4,6,2") == []
     driver.wait(5)
-    [shadow] = driver.scheduler.partitions[PartitionName("[rm1]default")].shadows
+    [shadow] = starts_of(driver.scheduler.partitions[PartitionName("[rm1]default")]).shadows
     assert (shadow.request.key, len(shadow.members)) == ("m0", 4)
     driver.do(apps(app("late", "root.a")))
     assert placed(driver.do(asks(ask("late", "k", memory=1)))) == []
@@ -341,7 +342,7 @@ def test_a_gang_holds_one_start_whoever_is_to_start_next(mode: str) -> None:
     driver.wait(5)
     driver.do(more("job", 1, priority=1))
     driver.wait(200)
-    shadows = driver.scheduler.partitions[PartitionName("[rm1]default")].shadows
+    shadows = starts_of(driver.scheduler.partitions[PartitionName("[rm1]default")]).shadows
     assert [shadow.request.key for shadow in shadows] == ["m1"]
 
 

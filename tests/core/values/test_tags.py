@@ -2,9 +2,10 @@
 
 import pytest
 
+from licorne_core.extensions.backfill import START_BY
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import Refusal, Rejected
-from licorne_core.values.tags import RUNTIME, START_BY, check_tags, read_seconds
+from licorne_core.values.tags import RUNTIME, check_tags, read_seconds
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver, refused, refused_apps
 

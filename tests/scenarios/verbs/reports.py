@@ -1,5 +1,7 @@
 """Reports in a scenario. ``partition=P`` selects a partition other than `default`."""
 
+from importlib import import_module
+
 from licorne_core.config import load
 from licorne_core.messages.preemption import PreemptionRecord, QueueNumbers
 from licorne_core.values.errors import ConfigError, NotFound
@@ -141,11 +143,13 @@ def reserved(stage: Stage, line: Line) -> list[str]:
 
 def calendar(stage: Stage, line: Line) -> list[str]:
     """``calendar [partition=P]``: the planned starts, the earliest first, in seconds from the beginning."""
+    # Only where it is there.
+    starts_of = import_module("licorne_core.extensions.backfill.extension").starts_of
     partition = stage.driver.scheduler.partitions[stage.partition(line)]
     return [
         f"{shadow.app.app_id}/{shadow.request.key} at {shadow.start - START:g} on "
         f"{' '.join(node.node_id for node in shadow.nodes)}"
-        for shadow in sorted(partition.shadows, key=lambda one: one.start)
+        for shadow in sorted(starts_of(partition).shadows, key=lambda one: one.start)
     ]
 
 

@@ -4,6 +4,7 @@ from math import inf
 from typing import Any
 
 from licorne_core.extensions.back_off.extension import BackOffs
+from licorne_core.extensions.backfill.extension import starts_of
 from licorne_core.extensions.budgets.shared import budgets_of
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
@@ -141,7 +142,7 @@ def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
         (one.app.app_id, f"start of {one.request.key}"): str(
             (one.start, one.expected_end, one.is_stale, *map(_id, one.nodes))
         )
-        for one in partition.shadows
+        for one in starts_of(partition).shadows
     }
     return (
         reserved,

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from licorne_core.extensions.backfill.extension import starts_of
+from licorne_core.extensions.backfill.planned_starts import StartRequest
 from licorne_core.extensions.budgets.messages import SetBudgets
 from licorne_core.extensions.budgets.shared import budgets_of
 from licorne_core.messages.commands import Command, NotePredicatesSent, OfNoRm, Tick
@@ -14,7 +16,6 @@ from licorne_core.messages.effects import (
     PreemptionsAsked,
 )
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.planned_starts import StartRequest
 from licorne_core.scheduling.preempting import MAX_ASSUMED, MAX_ASSUMED_IN_SILENCE
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.slices import Tuning
@@ -245,7 +246,9 @@ class _Pair:
                 theirs,
                 outcome._replace(attempted={app_id: looked_at}, nowhere={app_id: nowhere}),
             )
-        looked = {(str(one.app.app_id), str(one.request.key)): one.looked_at for one in core.shadows}
+        looked = {
+            (str(one.app.app_id), str(one.request.key)): one.looked_at for one in starts_of(core).shadows
+        }
         found = [name for name in outcome.looked if looked.get(name) == self.driver.now]
         mark_looked(theirs, found, self.driver.now)
         unplanned = [one for one in outcome.unplanned if _is_unplanned(core, one)]

@@ -215,13 +215,6 @@ def checkpoint_in_future(time: float, ask: Ask, checkpoint: float) -> EventRecor
     return _request(time, ask, f"Checkpoint lies {late} s in the future and is taken as now")
 
 
-def deadline_at_risk(time: float, ask: Ask, start: float, start_by: float) -> EventRecord:
-    """REQUEST: the ask, or the gang that it is a member of, is planned to start after it wants to."""
-    planned = f"{start:.3f}".rstrip("0").rstrip(".")
-    text = f"DEADLINE_AT_RISK: planned to start at {planned}, wants to start by {start_by:.0f}"
-    return _request(time, ask, text)
-
-
 def victim_of_quota(time: float, victim: Ask, queue: QueuePath) -> EventRecord:
     """REQUEST: the RM was asked to stop the victim, as the queue exceeds its maximum (spec § 9.6)."""
     return _request(time, victim, f"Preempted by Quota change enforcement process in {queue}")

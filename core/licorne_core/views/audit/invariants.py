@@ -34,7 +34,6 @@ W2  A parked item is in the waiting lines of its blocker, and so is all that lea
 W3  A blocker that is kept has blocked items.
 W4  In a stopped queue nothing is reserved, assumed or parked.
 W5  Where nodes are reserved, each waiting group that found none is in the backlog.
-S1  A shadow start, its pending asks and its nodes know each other, and it has a deadline (`starts.py`).
 S2  Room is held for later on schedulable nodes only, without reservations of asks that may go elsewhere.
 D4  A node is schedulable if its RM says so and it is not closed. A closed one is reserved for
     those asks only that may go nowhere else.
@@ -60,7 +59,6 @@ from licorne_core.values.resources import INT64_MIN, charge, describe, equals, s
 from licorne_core.values.timers import Due, Timer
 from licorne_core.views.audit.recount import Concern, audit
 from licorne_core.views.audit.rules import check_gang, check_memory, check_preemption, check_waiting, require
-from licorne_core.views.audit.starts import check_starts
 
 
 def check_reservations(partition: Partition) -> None:
@@ -196,7 +194,6 @@ def check_partition(partition: Partition) -> None:
     _check_cluster(partition)
     check_waiting(partition)
     check_preemption(partition)
-    check_starts(partition)
     check_memory(partition)
 
 

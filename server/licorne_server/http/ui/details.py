@@ -193,7 +193,7 @@ async def explain(request: web.Request) -> web.StreamResponse:
     [report] = await maker.all(views.explain(partition, asked.name("app"), asked.query("key")))
     message = explain_message(report, visible_to(request))
     for start in await maker.all(
-        views.expected_start(partition, report.app_id, report.key, asked.sources.now())
+        views.listed("expected_start", partition, report.app_id, report.key, asked.sources.now())
     ):
         message.expected_start.CopyFrom(start_message(start))
     shown = MessageToDict(message, always_print_fields_with_no_presence=True)

@@ -7,12 +7,12 @@ from typing import cast
 
 from aiohttp import web
 
+from licorne_core.extensions.backfill.reports import CalendarEntry
 from licorne_core.messages.events.records import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.messages.preemption import PreemptionRecord
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import AppId
 from licorne_core.views.applications import AskReport
-from licorne_core.views.expected_starts import CalendarEntry
 from licorne_core.views.nodes import AllocationReport, ReservationReport
 from licorne_core.views.obstacles import Obstacle
 from licorne_server.http.json_apps import allocation_json, ask_json
@@ -264,7 +264,8 @@ async def calendar(request: web.Request) -> web.StreamResponse:
     def fits(entry: CalendarEntry) -> bool:
         return text in entry.app_id.lower() or text in entry.key.lower()
 
-    found = await maker.once(lambda: asked.views.calendar(asked.partition, text_in(request, "queue")))
+    queue = text_in(request, "queue")
+    found = await maker.once(lambda: list(asked.views.listed("calendar", asked.partition, queue)))
     return await by_place(request, maker, found, fits, calendar_row, len(found), name_of=_subject_of)
 
 

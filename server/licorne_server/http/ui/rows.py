@@ -6,12 +6,12 @@ Times are in milliseconds since 1970, which JavaScript holds exactly; 0 stands f
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
+from licorne_core.extensions.backfill.reports import CalendarEntry
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.messages.preemption import PreemptionRecord
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, ElasticReport, TaskGroupReport
-from licorne_core.views.expected_starts import CalendarEntry
 from licorne_core.views.fields import Moment, Source, renamed
 from licorne_core.views.nodes import AllocationReport, NodeReport, ReservationReport, StayReport
 from licorne_core.views.obstacles import Obstacle

@@ -12,21 +12,19 @@ from heapq import nsmallest
 from math import inf
 from typing import NamedTuple
 
-from licorne_core.messages.claims import Confidence
+from licorne_core.extensions.backfill.expected_ends import ExpectedEnds
+from licorne_core.extensions.backfill.planned_room import AllocationId
+from licorne_core.extensions.backfill.runtimes import Confidence
+from licorne_core.extensions.backfill.shadows import Plan, ShadowStart, StartQuestion
+from licorne_core.extensions.backfill.start_domains import DomainStarts, End, Inside, Room, inside_of, times
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.claims import Claims
-from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node, is_out
-from licorne_core.model.queues.tree import QueueTree
-from licorne_core.scheduling.expected_ends import ExpectedEnds
 from licorne_core.scheduling.gang_domains import Picks, rank_of
 from licorne_core.scheduling.gang_slots import MAX_KINDS
 from licorne_core.scheduling.node_search.heaps import StillLooking
-from licorne_core.scheduling.planned_room import AllocationId
-from licorne_core.scheduling.predicates import BATCH, NodeQuestion, PredicateChecks
-from licorne_core.scheduling.shadows import Plan, ShadowStart
-from licorne_core.scheduling.start_domains import DomainStarts, End, Inside, Room, inside_of, times
+from licorne_core.scheduling.predicates import BATCH, NodeQuestion
+from licorne_core.scheduling.rules import CheckContext
 from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import charge, refund
 
@@ -57,22 +55,14 @@ _Members = list[tuple[Request, Node]]
 class StartSearch:
     """Searches the nodes of one partition; books nothing."""
 
-    def __init__(
-        self,
-        nodes: NodeBook,
-        tree: QueueTree,
-        ends: ExpectedEnds,
-        predicates: PredicateChecks,
-        claims: Claims,
-        part: int,
-    ) -> None:
-        """Search these nodes; a search that costs more than `part` goes on in another turn."""
+    def __init__(self, context: CheckContext, ends: ExpectedEnds) -> None:
+        """Search the nodes of the context; a search that costs more than a part goes on in another turn."""
         self.ends = ends
-        self.claims = claims
-        self._predicates = predicates
-        self._nodes = nodes
-        self._tree = tree
-        self._part = part
+        self.claims = context.claims
+        self._predicates = context.predicates
+        self._nodes = context.node_book
+        self._tree = context.tree
+        self._part = context.tuning.fill_work
         self._kinds: Sequence[Kind] = ()
         self._before = inf
         self._inside: Inside | None = None
@@ -95,7 +85,7 @@ class StartSearch:
         before: float = inf,
         own: ShadowStart | None = None,
         asked: int = 0,
-    ) -> Plan | NodeQuestion | None:
+    ) -> Plan | NodeQuestion | StartQuestion | None:
         """The earliest start of all these asks together at unix seconds `now`, in place of their `own` one.
 
         The RM is asked about its nodes first, if it has a say and has not judged them: `asked` times so far.
@@ -131,7 +121,7 @@ class StartSearch:
             self._restarts += 1
             self._starts = self._new_starts(inside)
             raise StillLooking
-        plan: Plan | NodeQuestion | None = None
+        plan: Plan | NodeQuestion | StartQuestion | None = None
         if picks is not None:
             plan = self._question(app, picks, asked)
             if plan is None:
@@ -140,7 +130,7 @@ class StartSearch:
                 plan = self._made(app, members, start, now)
             elif asked >= MOST_QUESTIONS:
                 plan = None
-        if not isinstance(plan, NodeQuestion) and self._own is not None:
+        if not isinstance(plan, NodeQuestion | StartQuestion) and self._own is not None:
             self._own.read_to = self._at
         self._end()
         return plan
@@ -164,7 +154,7 @@ class StartSearch:
         finally:
             self.claims.work += starts.work - before
 
-    def _question(self, app: Application, picks: Picks, asked: int) -> NodeQuestion | None:
+    def _question(self, app: Application, picks: Picks, asked: int) -> NodeQuestion | StartQuestion | None:
         """What to ask the RM before the plan; None if it has agreed to all nodes.
 
         So that many refusals take few questions, they name the next nodes as well, ever more of them.
@@ -183,7 +173,8 @@ class StartSearch:
             if nodes:
                 nodes |= dict.fromkeys(self._next_nodes(number, 1 << asked))
                 questions.append((kind.requests[0], list(nodes)))
-        return NodeQuestion(app, questions, plans=own is None) if questions else None
+        question = NodeQuestion(app, questions) if questions else None
+        return StartQuestion(question) if question is not None and own is None else question
 
     def _next_nodes(self, number: int, most: int) -> list[Node]:
         """The nodes with the first room for a kind that the RM has not judged."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from licorne_core.extensions.backfill.extension import starts_of
 from licorne_core.messages.commands import (
     AnswerPredicates,
     FailMode,
@@ -53,7 +54,7 @@ def answer(driver: Driver, check: int, refused: Sequence[str] = ()) -> list[Effe
 
 def starts(driver: Driver) -> list[tuple[float, list[str]]]:
     """Seconds from the beginning, and nodes, of the starts that are held."""
-    shadows = driver.scheduler.partitions[PartitionName("[rm1]default")].shadows
+    shadows = starts_of(driver.scheduler.partitions[PartitionName("[rm1]default")]).shadows
     return [(one.start - START, [str(node.node_id) for node in one.nodes]) for one in shadows]
 
 

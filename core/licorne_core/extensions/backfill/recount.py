@@ -1,24 +1,25 @@
-"""Invariants of shadow starts (`scheduling/shadows.py`).
+"""Invariants of shadow starts (`shadows.py`).
 
 S1  A shadow start, its pending asks and its nodes know each other, and it has a deadline. There are no more
     than `backfill` allows.
 S2  Room is held on schedulable nodes only, without reservations of asks that may go elsewhere.
 """
 
-from licorne_core.partitions.partition import Partition
+from licorne_core.extensions.backfill.shadows import Shadows
+from licorne_core.scheduling.rules import CheckContext
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.resources import charge
 from licorne_core.views.audit.rules import require
 
 
-def check_starts(partition: Partition) -> None:
+def check_starts(shadows: Shadows, context: CheckContext) -> None:
     """Raise InvariantBroken on a broken rule, with its name and place."""
-    shadows = partition.shadows
+    require("S1", shadows.starts.keys() == context.claims.held.keys(), f"{len(shadows.starts)} are claims")
     require("S1", len(shadows.starts) <= shadows.most, f"{len(shadows.starts)} shadow starts are held")
     known: dict[object, object] = {}
     for shadow in shadows:
         at = f"shadow start of {shadow.app.app_id}/{shadow.request.key}"
-        due = shadow.is_stale or shadow.timer in partition.timers
+        due = shadow.is_stale or shadow.timer in context.timers
         require("S1", due, f"{at} has no deadline")
         held: dict[object, dict[str, int]] = {}
         for request, node in shadow.members:
@@ -29,14 +30,14 @@ def check_starts(partition: Partition) -> None:
             room = node.claims.get(shadow)
             right = room is not None and room.items == items and dict(items) == held.get(node)
             require("S1", right, f"{at}: {node.node_id} holds {items}")
-            is_there = partition.nodes.by_id.get(node.node_id) is node and node.schedulable
+            is_there = context.nodes.get(node.node_id) is node and node.schedulable
             require("S2", is_there, f"{at} is on {node.node_id}, which takes no asks")
-    for node in partition.nodes.by_id.values():
+    for node in context.nodes.values():
         for shadow in node.claims:
             require("S1", shadow in shadows.starts and node in shadow.places, f"{node.node_id}: {shadow}")
         free = not node.claims or all(one.required for one in node.reservations.values())
         require("S2", free, f"{node.node_id} is held and reserved")
-    for app in partition.applications.values():
+    for app in context.applications.values():
         for request in app.requests.values():
             if request.claim is not known.get(request):
                 raise InvariantBroken(f"S1: {request!r} holds {request.claim}")

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from extensions.stops.building import kill
-from licorne_core.messages.claims import Confidence
+from licorne_core.extensions.backfill.extension import starts_of
+from licorne_core.extensions.backfill.runtimes import FEWEST_SAMPLES, Confidence
 from licorne_core.messages.commands import NodeAction, TerminationType
-from licorne_core.model.runtimes import FEWEST_SAMPLES, Runtimes
 from licorne_core.values.asks import Shape
 from licorne_core.values.ids import PartitionName, QueuePath
 from support.core.builders import (
@@ -33,8 +33,11 @@ KEYS = [f"k{i}" for i in range(FEWEST_SAMPLES)]
 def driver() -> Driver:
     """As many allocations of one shape as a median needs, which begin at once."""
     driver = Driver()
-    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=9)), apps(app("app", "root.a")))
-    driver.scheduler.partitions[DEFAULT].runtimes = Runtimes()
+    driver.do(
+        register(config("[{name: a}]", properties="{backfill: easy}")),
+        nodes(node("n1", memory=9)),
+        apps(app("app", "root.a")),
+    )
     driver.do(asks(*(ask("app", key, memory=1) for key in KEYS)))
     driver.now += 60.0
     return driver
@@ -42,7 +45,7 @@ def driver() -> Driver:
 
 def learnt(driver: Driver) -> tuple[float | None, Confidence]:
     """What the partition expects of the next ask."""
-    runtimes = driver.scheduler.partitions[DEFAULT].runtimes
+    runtimes = starts_of(driver.scheduler.partitions[DEFAULT]).runtimes
     assert runtimes is not None
     return runtimes.expected(QueuePath("root.a"), Shape({"memory": 1}))
 

@@ -1,14 +1,16 @@
 """Shadow starts: the times that blocked asks are planned for, and the asks that pass them."""
 
+from licorne_core.extensions.backfill import START_BY
+from licorne_core.extensions.backfill.extension import starts_of
+from licorne_core.extensions.backfill.unplanned import MOST_AGAIN, RETRY_TIME
 from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.messages.commands import NodeAction, Tick
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.events.records import EventType
-from licorne_core.scheduling.unplanned import MOST_AGAIN, RETRY_TIME
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName
 from licorne_core.values.slices import Tuning
-from licorne_core.values.tags import RUNTIME, START_BY
+from licorne_core.values.tags import RUNTIME
 from licorne_core.views.explain import explain
 from support.core.builders import (
     app,
@@ -50,7 +52,7 @@ def job(app_id: str, key: str, vcore: int, seconds: int | None = None, node_id: 
 
 def starts(driver: Driver) -> dict[str, tuple[float, list[str]]]:
     """The shadow starts: seconds after the start of the test, and nodes."""
-    shadows = driver.scheduler.partitions[PartitionName("[rm1]default")].shadows
+    shadows = starts_of(driver.scheduler.partitions[PartitionName("[rm1]default")]).shadows
     return {
         one.request.key: (round(one.start - START, 3), [node.node_id for node in one.nodes])
         for one in shadows
@@ -104,7 +106,7 @@ def test_who_would_delay_a_start_is_told_the_holder() -> None:
 def test_a_start_after_the_wanted_one_is_told_once() -> None:
     """The event names both times; a start that moves is not told again, and a timely one never."""
     driver = world(10)
-    counters = driver.scheduler.partitions[PartitionName("[rm1]default")].counters
+    counters = starts_of(driver.scheduler.partitions[PartitionName("[rm1]default")]).shadows.counters
     by = {RUNTIME: "50", START_BY: str(int(START) + 100)}
     driver.do(asks(job("first", "runs", 6, 100)))
     driver.do(asks(ask("second", "large", vcore=10, tags=by)))
@@ -276,11 +278,12 @@ def test_the_start_that_was_told_first_is_remembered() -> None:
     driver.do(asks(job("first", "runs", 4, seconds=100)))
     driver.do(asks(job("second", "large", 4, seconds=50)))
     at(driver, 120)
-    [shadow] = driver.scheduler.partitions[PartitionName("[rm1]default")].shadows
+    shadows = starts_of(driver.scheduler.partitions[PartitionName("[rm1]default")]).shadows
+    [shadow] = shadows
     assert shadow.start > shadow.first_told == START + 100
     driver.do(releases(release("first", "runs")))
     driver.wait(1)
-    [errors] = driver.scheduler.partitions[PartitionName("[rm1]default")].counters.eta_errors.values()
+    [errors] = shadows.counters.eta_errors.values()
     assert errors.total == 20.0
 
 
@@ -411,8 +414,8 @@ def test_nothing_is_kept_of_nodes_that_are_gone() -> None:
     partition = driver.scheduler.partitions[PartitionName("[rm1]default")]
     driver.do(asks(*(job("first", f"runs{number}", 6, 100) for number in range(5))))
     driver.do(asks(job("second", "large", 8, 50)))
-    assert partition.ends.known == 5
+    assert starts_of(partition).ends.known == 5
     driver.do(nodes(*(node(f"n{number}", NodeAction.DECOMISSION) for number in range(4))))
-    assert partition.ends.known == 1
+    assert starts_of(partition).ends.known == 1
     driver.do(nodes(node("n4", NodeAction.DECOMISSION)))
-    assert (partition.ends.known, partition.ends.undeclared) == (0, 0)
+    assert (starts_of(partition).ends.known, starts_of(partition).ends.undeclared) == (0, 0)

@@ -5,8 +5,13 @@ from statistics import median_high
 
 import pytest
 
-from licorne_core.messages.claims import Confidence
-from licorne_core.model.runtimes import FEWEST_SAMPLES, MOST_MEDIANS, MOST_SAMPLES, Runtimes
+from licorne_core.extensions.backfill.runtimes import (
+    FEWEST_SAMPLES,
+    MOST_MEDIANS,
+    MOST_SAMPLES,
+    Confidence,
+    Runtimes,
+)
 from licorne_core.values.asks import Shape
 from licorne_core.values.ids import NodeId, QueuePath
 

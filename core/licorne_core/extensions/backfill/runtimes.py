@@ -5,8 +5,8 @@ changes nothing, so that a report never changes a decision.
 """
 
 from collections import deque
+from enum import StrEnum
 
-from licorne_core.messages.claims import Confidence
 from licorne_core.values.asks import Shape
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items
@@ -19,6 +19,17 @@ MOST_MEDIANS = 2_000
 
 FEWEST_SAMPLES = 3
 """Runs before there is a median: one that failed at once says nothing of the next."""
+
+
+class Confidence(StrEnum):
+    """What an expected runtime, or a time that follows from several, rests on."""
+
+    DECLARED = "declared"
+    """The RM says it."""
+    LEARNT = "learnt"
+    """The median of what ran."""
+    UNKNOWN = "unknown"
+    """Nothing: there is no number."""
 
 
 class _Runs:

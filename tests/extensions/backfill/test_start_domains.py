@@ -1,5 +1,6 @@
 """Shadow starts of gangs in topology domains: which domain they are planned in, and what changes that."""
 
+from licorne_core.extensions.backfill.extension import starts_of
 from licorne_core.messages.commands import Command, NodeAction, Tick
 from licorne_core.values.ids import NodeId, PartitionName
 from licorne_core.values.slices import Tuning
@@ -70,7 +71,7 @@ def starts(driver: Driver) -> list[tuple[float, list[str]]]:
     """The shadow starts: seconds after the beginning, and the nodes of the members."""
     return [
         (one.start - START, [str(node.node_id) for _, node in one.members])
-        for one in driver.scheduler.partitions[DEFAULT].shadows
+        for one in starts_of(driver.scheduler.partitions[DEFAULT]).shadows
     ]
 
 
@@ -84,7 +85,7 @@ def test_a_gang_is_planned_in_the_domain_that_has_room_first() -> None:
     driver = cluster(r1=[90, 10, 20], r2=[30, 50, 40], r3=[0, 0])
     assert gang(driver, 3, topology="required=rack", runtime="30") == []
     assert starts(driver) == [(50.0, ["r2-0", "r2-1", "r2-2"])]
-    (entry,) = driver.views.calendar(DEFAULT)
+    (entry,) = driver.views.listed("calendar", DEFAULT)
     assert (entry.app_id, entry.start.starts_at, entry.asks, entry.nodes) == ("job", START + 50, 3, 3)
     driver.do(apps(app("small", "root.a")))
     at(driver, 30.0)

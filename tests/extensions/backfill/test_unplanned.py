@@ -2,7 +2,7 @@
 
 from heapq import heapify, heappop, heappush
 
-from licorne_core.scheduling.unplanned import MOST_AGAIN, MOST_FIRST, RETRY_TIME, Likeness, Unplanned
+from licorne_core.extensions.backfill.unplanned import MOST_AGAIN, MOST_FIRST, RETRY_TIME, Likeness, Unplanned
 from licorne_core.values.ids import AppId
 
 MANY, FEW = AppId("many"), AppId("few")

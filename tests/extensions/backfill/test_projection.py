@@ -4,15 +4,15 @@ from collections.abc import Mapping
 
 import pytest
 
-from licorne_core.messages.claims import Confidence
+from licorne_core.extensions.backfill import projection
+from licorne_core.extensions.backfill.extension import starts_of
+from licorne_core.extensions.backfill.reports import ExpectedStart
+from licorne_core.extensions.backfill.runtimes import FEWEST_SAMPLES, Confidence
+from licorne_core.extensions.backfill.shadows import GRACE
 from licorne_core.messages.commands import PredicatePolicy
-from licorne_core.model.runtimes import FEWEST_SAMPLES
-from licorne_core.scheduling.shadows import GRACE
 from licorne_core.values.asks import Ask, Shape
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath
 from licorne_core.values.tags import RUNTIME
-from licorne_core.views import projection
-from licorne_core.views.expected_starts import ExpectedStart
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import START, Driver
 from support.core.steps import last
@@ -33,7 +33,7 @@ def core(*sizes: int, queues: str = "[{name: a}]") -> Driver:
 
 def learn(driver: Driver, runtimes: Mapping[int, float], queue: str = "root.a") -> None:
     """Asks of these sizes have run for so many seconds."""
-    known = driver.scheduler.partitions[DEFAULT].runtimes
+    known = starts_of(driver.scheduler.partitions[DEFAULT]).runtimes
     assert known is not None
     for size, seconds in runtimes.items():
         for _ in range(FEWEST_SAMPLES):
@@ -42,7 +42,7 @@ def learn(driver: Driver, runtimes: Mapping[int, float], queue: str = "root.a") 
 
 def expected(driver: Driver, key: str, app_id: str = "app") -> tuple[float | None, str]:
     """The expected start of an ask, counted from the beginning, and its confidence."""
-    start = last(driver.views.expected_start(DEFAULT, app_id, key, driver.now))
+    start = last(driver.views.listed("expected_start", DEFAULT, app_id, key, driver.now))
     return (start.starts_at - START if start.starts_at else None), start.confidence
 
 
@@ -160,7 +160,7 @@ def test_a_guess_ends_after_so_many_looks(most: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(projection, "STEP", 1)
 
     def steps() -> list[ExpectedStart | None]:
-        return list(driver.views.expected_start(DEFAULT, "app", "k21", driver.now))
+        return list(driver.views.listed("expected_start", DEFAULT, "app", "k21", driver.now))
 
     *pauses, found = steps()
     assert (found, len(pauses) > 20) == (ExpectedStart(starts_at=START + 100.0, confidence="learnt"), True)
@@ -176,7 +176,7 @@ def test_an_ask_with_too_many_ahead_is_told_their_number(monkeypatch: pytest.Mon
     driver.do(asks(*(ask("app", f"k{number:02}", memory=1) for number in range(40))))
     assert expected(driver, "k39") == (3900.0, Confidence.LEARNT)
     monkeypatch.setattr(projection, "MOST_LOOKS", 100)
-    found = last(driver.views.expected_start(DEFAULT, "app", "k39", driver.now))
+    found = last(driver.views.listed("expected_start", DEFAULT, "app", "k39", driver.now))
     assert found == ExpectedStart(starts_at=0.0, confidence="unknown", asks_ahead=37)
     assert expected(driver, "k03") == (300.0, Confidence.LEARNT)
 
@@ -217,11 +217,12 @@ def test_what_ends_at_one_time_is_looked_at_once_for_each_class(monkeypatch: pyt
 def test_a_guess_does_not_go_on_beyond_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor where all nodes have room at one time for very many classes."""
     driver = waiting_for_one_end(30, 1, 40)
-    app = driver.scheduler.partitions[DEFAULT].applications[AppId("app")]
+    partition = driver.scheduler.partitions[DEFAULT]
+    own, app = starts_of(partition), partition.applications[AppId("app")]
     most = 3_000
     monkeypatch.setattr(projection, "MOST_LOOKS", most)
     guess = projection.Projection(
-        driver.scheduler.partitions[DEFAULT], app, app.requests[AllocationKey("k39")], driver.now
+        partition, own.shadows, own.ends, app, app.requests[AllocationKey("k39")], driver.now
     )
     looks = [guess.looks for _ in guess.steps()]
     assert looks[-1] <= most + 1
@@ -237,5 +238,8 @@ def test_a_guess_says_that_the_rm_was_not_asked() -> None:
     driver.do(asks(*(ask("app", f"k{number}", memory=1, tags=tags) for number in range(3)), rm="picky"))
     driver.do(asks(ask("app", "own", memory=1, predicate="P", tags=tags), rm="picky"))
     partition = PartitionName("[picky]default")
-    found = [last(driver.views.expected_start(partition, "app", key, driver.now)) for key in ("k2", "own")]
+    found = [
+        last(driver.views.listed("expected_start", partition, "app", key, driver.now))
+        for key in ("k2", "own")
+    ]
     assert [(one.starts_at > 0.0, one.unasked) for one in found] == [(True, False), (True, True)]

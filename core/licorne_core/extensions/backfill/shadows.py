@@ -14,26 +14,27 @@ end is known there is no start, and the ask has a node reserved as without backf
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from licorne_core.config.schema import Backfill
-from licorne_core.messages.claims import BehindReservationCheck, Confidence
+from licorne_core.extensions.backfill import NAME, START_BY, Backfill
+from licorne_core.extensions.backfill.planned_room import BEHIND, AllocationId, PlannedRoom
+from licorne_core.extensions.backfill.runtimes import Confidence
+from licorne_core.extensions.backfill.start_domains import Inside
+from licorne_core.extensions.backfill.unplanned import Unplanned
+from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.claims import Claim, Claims
+from licorne_core.model.claims import Claim
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.escalation import Escalation, readmit
-from licorne_core.scheduling.planned_room import BEHIND, AllocationId, PlannedRoom
-from licorne_core.scheduling.start_domains import Inside
-from licorne_core.scheduling.unplanned import Unplanned
+from licorne_core.scheduling.escalation import readmit
+from licorne_core.scheduling.predicates import NodeQuestion
+from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
-from licorne_core.scheduling.waiting.dirty import Dirty
-from licorne_core.scheduling.waiting.wakeups import Wakeups
-from licorne_core.values.counters import Counters
+from licorne_core.values.counters import Histogram
 from licorne_core.values.ids import AllocationKey
 from licorne_core.values.resources import Items
-from licorne_core.values.tags import START_BY, read_seconds
-from licorne_core.values.timers import Due, Timer, Timers
+from licorne_core.values.tags import read_seconds
+from licorne_core.values.timers import Due, Timer
 
 GRACE = 5.0
 """Seconds that a start may be overdue: the RM has to hear of an end, and to report it."""
@@ -127,7 +128,7 @@ class ShadowStart(Claim):
     @property
     def timer(self) -> Timer:
         """The name of its deadline."""
-        return Timer(Due.SHADOW, self.app.app_id, self.request.key)
+        return Timer(Due.EXTENSION, self.app.app_id, self.request.key, name=NAME)
 
     def decide(self, now: float) -> Any:
         """See `planned_starts.py`."""
@@ -223,6 +224,12 @@ class Lapsed(NamedTuple):
     shadow: ShadowStart
 
 
+class StartQuestion(NamedTuple):
+    """A decision: ask about nodes for an application that holds no start so far, and is to have one."""
+
+    question: NodeQuestion
+
+
 class NodesAsked(OfThing):
     """The RM is being asked about nodes for an application, whose asks are planned after the answer."""
 
@@ -245,6 +252,29 @@ class CalendarFull(OfThing):
         return shadows.has_room
 
 
+ETA_ERRORS: Final[tuple[float, ...]] = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
+"""Bounds for errors of expected starts, in seconds."""
+
+
+class StartCounters:
+    """Counters of shadow starts since the registration of the partition."""
+
+    def __init__(self) -> None:
+        """Start with all at 0."""
+        self.deadlines_at_risk = 0
+        """Asks and gangs that were told a shadow start after the time that they want to start by."""
+        self.eta_errors: dict[str, Histogram] = {}
+        """Seconds between the start of asks with a shadow start and the start that they were told first, by
+        the confidence in it."""
+
+    def note_eta_error(self, confidence: str, seconds: float) -> None:
+        """An ask or a gang has started so many seconds before or after the start that it was told first."""
+        errors = self.eta_errors.get(confidence)
+        if errors is None:
+            errors = self.eta_errors[confidence] = Histogram(ETA_ERRORS)
+        errors.observe(abs(seconds))
+
+
 class Trying(ABC):
     """Tries the holders of shadow starts."""
 
@@ -262,25 +292,16 @@ class Shadows:
     trying: Trying
     """Set right after: it reads all other parts of the partition."""
 
-    def __init__(
-        self,
-        claims: Claims,
-        wakeups: Wakeups,
-        dirty: Dirty,
-        escalation: Escalation,
-        timers: Timers[Timer],
-        counters: Counters,
-        mode: Backfill,
-    ) -> None:
+    def __init__(self, context: CheckContext, mode: Backfill) -> None:
         """Start empty."""
-        claims.reasons.add(BEHIND)
-        self._claims = claims
-        self.counters = counters
-        self._wakeups = wakeups
-        self._escalation = escalation
-        self._blockers: Blockers = wakeups.blockers
-        self._dirty = dirty
-        self._timers = timers
+        context.claims.reasons.add(BEHIND)
+        self._claims = context.claims
+        self._waiting = context.wakeups.waiting
+        self._escalation = context.escalation
+        self._blockers: Blockers = context.wakeups.blockers
+        self._dirty = context.dirty
+        self._timers = context.timers
+        self.counters = StartCounters()
         self.mode = mode
         self.starts: dict[ShadowStart, None] = {}
         """The shadow starts, in the order in which they were told first."""
@@ -312,7 +333,6 @@ class Shadows:
         if app in self.asking and not app.gang.questions:
             del self.asking[app]
             self._dirty.mark((self,))
-        self._wakeups.waiting.runnable = True
 
     def hold(self, plan: Plan, now: float) -> ShadowStart:
         """Let the ask hold the planned start, in place of the one that it has."""
@@ -331,7 +351,7 @@ class Shadows:
             shadow.places[node] = items
             self._dirty.mark_filled(node)
         self._timers.set(shadow.timer, plan.start + GRACE)
-        self._wakeups.waiting.runnable = True
+        self._waiting.runnable = True
         return shadow
 
     def give_up(self, shadow: ShadowStart, now: float) -> None:
@@ -350,12 +370,12 @@ class Shadows:
             if request.is_pending:
                 readmit(self._escalation, request, now)
         self._dirty.mark((self,))
-        self._wakeups.waiting.runnable = True
+        self._waiting.runnable = True
 
     def overdue(self, shadow: ShadowStart) -> None:
         """The holder has not started in time: its start is planned again."""
         shadow.is_stale = True
-        self._wakeups.waiting.runnable = True
+        self._waiting.runnable = True
 
     def lose(self, shadow: ShadowStart, node: Node) -> None:
         """A node of it is gone, takes no more asks, or has another size."""

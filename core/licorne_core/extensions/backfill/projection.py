@@ -1,6 +1,6 @@
 """A plain guess of when waiting asks start: in the present order, each as soon as there is room for it.
 
-Allocations end when they are expected to (`scheduling/start_search.py`); one of unknown runtime never ends
+Allocations end when they are expected to (`start_search.py`); one of unknown runtime never ends
 here. Only what is ahead of the ask takes room before it, and nothing new comes. A gang starts as a whole,
 inside of one domain if its terms require that; gang slices are left out of account. What would run on at a
 shadow start gets none of the room that is held for it.
@@ -11,7 +11,10 @@ from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
-from licorne_core.messages.claims import Confidence
+from licorne_core.extensions.backfill.expected_ends import ExpectedEnds, extended
+from licorne_core.extensions.backfill.runtimes import Confidence
+from licorne_core.extensions.backfill.shadows import Shadows
+from licorne_core.extensions.backfill.start_domains import inside_of
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import MAY_GO, Request
@@ -20,8 +23,6 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, headroom
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.expected_ends import extended
-from licorne_core.scheduling.start_domains import inside_of
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.resources import Items, charge, refund
 
@@ -78,9 +79,18 @@ _Steps = Generator[None, None, bool]
 class Projection:
     """One guess. It reads the books and changes nothing."""
 
-    def __init__(self, partition: Partition, app: Application, request: Request, now: float) -> None:
-        """Begin at a time in unix seconds, for a pending ask."""
+    def __init__(
+        self,
+        partition: Partition,
+        shadows: Shadows,
+        ends: ExpectedEnds,
+        app: Application,
+        request: Request,
+        now: float,
+    ) -> None:
+        """Begin at a time in unix seconds, for a pending ask of a partition."""
         self._partition = partition
+        self._shadows, self._known = shadows, ends
         self._app, self._request = app, request
         self._now = now
         self.looks = self._paused = 0
@@ -142,7 +152,7 @@ class Projection:
                 if allocation is not None and request.state in MAY_GO:
                     node = self._partition.nodes.by_id[allocation.node_id]
                     self._expect(app, node, request.ask, allocation.allocation_time)
-        for shadow in self._partition.shadows:
+        for shadow in self._shadows:
             for node in shadow.places:
                 if shadow.expected_end < inf:
                     # From then on the room that it holds is free.
@@ -151,7 +161,7 @@ class Projection:
 
     def _expect(self, app: Application, node: Node, ask: Ask, begin: float) -> None:
         """Note the end of an allocation that runs from `begin` on, unless it is unknown."""
-        runtime, confidence = self._partition.ends.expected(app, ask)
+        runtime, confidence = self._known.expected(app, ask)
         if runtime is not None:
             end = extended(begin + runtime, self._now)
             self._push(end, node, app.quotas, ask.ask_class.items, confidence)
@@ -165,7 +175,7 @@ class Projection:
     def _find_line(self, line: list[_Item]) -> _Steps:
         """Find the asks up to the one of the guess, in order; False if that is not among them."""
         # Their room is held anyway.
-        holders = [shadow.request for shadow in self._partition.shadows]
+        holders = [shadow.request for shadow in self._shadows]
         for app in _applications(self._partition.tree.root):
             yield from self._look()
             if self.looks >= MOST_LOOKS:

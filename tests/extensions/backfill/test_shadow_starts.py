@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from licorne_core.extensions.backfill.extension import starts_of
 from licorne_core.messages.effects import Effect
 from licorne_core.values.ids import PartitionName
 from support.core.batch import Batch
@@ -30,7 +31,7 @@ class Told(Batch):
 
     def _hear(self, effects: Sequence[Effect], now: float) -> None:
         super()._hear(effects, now)
-        for shadow in self.driver.scheduler.partitions[DEFAULT].shadows:
+        for shadow in starts_of(self.driver.scheduler.partitions[DEFAULT]).shadows:
             number = int(shadow.app.app_id.removeprefix("job-"))
             self.told.setdefault(number, shadow.first_told - START)
 

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from math import inf
 from typing import Final, NamedTuple
 
-from licorne_core.messages.claims import Confidence
+from licorne_core.extensions.backfill.runtimes import Confidence, Runtimes
+from licorne_core.extensions.backfill.shadows import GRACE
+from licorne_core.extensions.backfill.start_domains import End
 from licorne_core.model.apps.application import Application
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.runtimes import Runtimes
-from licorne_core.scheduling.shadows import GRACE
-from licorne_core.scheduling.start_domains import End
 from licorne_core.values.asks import Allocation, Ask, AskClass
 from licorne_core.values.ids import AppId
 from licorne_core.values.tags import RUNTIME, read_seconds

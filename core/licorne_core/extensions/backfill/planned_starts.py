@@ -5,7 +5,19 @@ A holder is tried where it is planned for. It goes elsewhere at its place in the
 
 from math import inf
 
-from licorne_core.config.schema import Backfill
+from licorne_core.extensions.backfill import RESERVE_AFTER, Backfill
+from licorne_core.extensions.backfill.shadows import (
+    REPLAN_TIME,
+    Lapsed,
+    NodesAsked,
+    Plan,
+    Shadows,
+    ShadowStart,
+    StartQuestion,
+    Trying,
+)
+from licorne_core.extensions.backfill.start_search import Kind, StartSearch
+from licorne_core.extensions.backfill.unplanned import RETRY_TIME, Likeness, likeness
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup, OfNoNode
 from licorne_core.model.apps.members import first_asks, gather_gang, next_members
@@ -17,17 +29,6 @@ from licorne_core.scheduling.gang_placement import Together, planned
 from licorne_core.scheduling.measures import Candidate, Remedy, first_blocker, is_cluster
 from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
-from licorne_core.scheduling.shadows import (
-    REPLAN_TIME,
-    Lapsed,
-    NodesAsked,
-    Plan,
-    Shadows,
-    ShadowStart,
-    Trying,
-)
-from licorne_core.scheduling.start_search import Kind, StartSearch
-from licorne_core.scheduling.unplanned import RETRY_TIME, Likeness, likeness
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.asks import AskClass
 
@@ -46,18 +47,16 @@ class StartRequest(OfNoNode):
 
     def age(self) -> float:
         """`reserve.after` of the leaf."""
-        after: float = self.app.leaf.settings.reserve_after
-        return after
+        after: float | None = self.app.leaf.settings.of(RESERVE_AFTER)
+        return after or 0.0
 
 
 class Starting(Remedy):
     """The ask holds a shadow start from then on, where backfill is on."""
 
-    def __init__(
-        self, context: CheckContext, shadows: Shadows, search: StartSearch, *, may_hold: bool
-    ) -> None:
+    def __init__(self, context: CheckContext, shadows: Shadows, search: StartSearch) -> None:
         """In the partition of the context."""
-        super().__init__(context, may_hold=may_hold)
+        super().__init__(context)
         self._shadows = shadows
         self._search = search
 
@@ -69,11 +68,13 @@ class Starting(Remedy):
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
         """True if the nodes, or all of them together, stop asks that may go to any of them."""
         is_short = over is None or over is self.context.tree.root
-        return is_short and self.may_hold and self.is_for_gangs and group.ask_class.required_node is None
+        return (
+            is_short and self.context.may_hold and self.is_for_gangs and group.ask_class.required_node is None
+        )
 
     def decide(
         self, wants: StartRequest, request: Request, now: float
-    ) -> Plan | NodeQuestion | Blocker | None:
+    ) -> Plan | NodeQuestion | StartQuestion | Blocker | None:
         """The shadow start, the question to the RM about its nodes, or the blocker.
 
         None for a pause, as none is found: others are planned then.
@@ -100,7 +101,7 @@ class Starting(Remedy):
             is_gang = app.gang.has_member(request.ask)
             own = next((one for one in shadows if is_gang and one.is_gang and one.app is app), None)
             plan = self._search.plan(app, kinds, now, own=own, asked=wants.asked)
-            if isinstance(plan, NodeQuestion):
+            if isinstance(plan, NodeQuestion | StartQuestion):
                 wants.asked += 1
                 return plan
             wants.asked = 0
@@ -120,6 +121,9 @@ class Starting(Remedy):
         return asks in self.context.applications
 
 
+_Tried = Candidate | Together | Plan | Lapsed | StartQuestion
+
+
 class PlannedStarts(Trying):
     """Tries the holders of shadow starts in one partition; changes no books."""
 
@@ -128,7 +132,7 @@ class PlannedStarts(Trying):
         self._context = context
         self._search = search
 
-    def decide(self, shadow: ShadowStart, now: float) -> Candidate | Together | Plan | Lapsed | None:
+    def decide(self, shadow: ShadowStart, now: float) -> _Tried | None:
         """The holder on the nodes that it is planned for, or another plan: for a stale one, or earlier.
 
         The RM is asked about other nodes first. Until it answers the start stays as it is.
@@ -161,7 +165,7 @@ class PlannedStarts(Trying):
         plan = None
         if may_start:
             plan = self._search.plan(app, kinds, now, before=before, own=shadow, asked=shadow.asked)
-        if isinstance(plan, NodeQuestion):
+        if isinstance(plan, NodeQuestion | StartQuestion):
             shadow.asked += 1
             return plan
         shadow.asked = 0
