@@ -23,7 +23,7 @@ from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Ask
-from licorne_core.values.ids import AppId
+from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import Resources
 from licorne_core.values.timers import Timer, Timers
 
@@ -98,7 +98,17 @@ class Extension:
         """A request of an application of interest is not pending any more, as its state says."""
 
     def gone(self, app: Application) -> None:
-        """An application of interest has ended, or its partition has: keep nothing of it."""
+        """An application of interest has ended, or its partition has: keep nothing of it.
+
+        One that has ended is still listed.
+        """
+
+    def leaf_for(self, app_id: AppId) -> QueuePath:
+        """The leaf that a new application is to be in whatever it asks for; empty for none."""
+        return QueuePath("")
+
+    def replayed(self) -> None:
+        """The RM has told of all that it has."""
 
     def put_off(self, stop: Any) -> bool:
         """A victim is about to be stopped, a `handlers.victims.Stop`: True if it runs on for a while.
@@ -228,7 +238,7 @@ MOST_SETTLED: Final = 500
 POINTS: Final = {
     "configuration": ("configure", "settled", "removed", "reloaded", "adapt", "follow"),
     "life": (
-        *("arriving", "entered", "left", "gone", "dispose"),
+        *("leaf_for", "arriving", "entered", "left", "gone", "dispose", "replayed"),
         *("ended", "answered", "lost", "grown", "put_off", "has", "went"),
     ),
     "what outlives": ("take_marks", "marks", "kept", "restore"),
@@ -287,6 +297,8 @@ class Points:
         self.answered = self._at("answered")
         self.lost = self._at("lost")
         self.grown = self._at("grown")
+        self.leaf_for = self._at("leaf_for")
+        self.replayed = self._at("replayed")
         self.has = self._at("has")
         self.went = self._at("went")
         self.take_marks = self._at("take_marks")

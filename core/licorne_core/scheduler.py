@@ -11,7 +11,7 @@ from typing import Final
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.extensions import kinds, modules
-from licorne_core.handlers import allocations, apps, changes, configuration, nodes, replay, turn
+from licorne_core.handlers import allocations, apps, configuration, nodes, replay, turn
 from licorne_core.handlers.configuration import refusal_of, register
 from licorne_core.handlers.operators import Refused
 from licorne_core.handlers.outcome import Commands, of_extensions
@@ -47,7 +47,6 @@ from licorne_core.messages.effects import (
     TickFailed,
     Unfinished,
 )
-from licorne_core.messages.operators import ChangeApplication, HoldApplication, MarksEnded
 from licorne_core.messages.plans import ConfigurationPlan, ConfigurationPlanRefused, Spent, SubmissionPlan
 from licorne_core.messages.reports import Turn
 from licorne_core.model.core import SharedCommands
@@ -73,7 +72,6 @@ _REQUEST_NAMES = {
 _COMMANDS: Final[Commands] = {
     **allocations.COMMANDS,
     **apps.COMMANDS,
-    **changes.COMMANDS,
     **configuration.COMMANDS,
     **nodes.COMMANDS,
     **replay.COMMANDS,
@@ -101,8 +99,6 @@ _SLICED = (
     UpdateApplications,
     UpdateNodes,
     UpdateConfiguration,
-    HoldApplication,
-    ChangeApplication,
     ExtensionCommand,
 )
 """Commands that may leave a rest."""
@@ -325,17 +321,16 @@ class Scheduler:
 
 
 def _add_facts(effects: list[Effect], rm_id: RmId, rm: RmContext) -> None:
-    """Append `MarksEnded` and `Happened`, but keep `Unfinished` last."""
+    """Append what extensions tell and `Happened`, but keep `Unfinished` last."""
     facts = rm.journal.take()
     moved, rm.holdings.moved = rm.holdings.moved, 0
-    if facts or rm.unmarked:
+    if facts or rm.told:
         unfinished = bool(effects) and isinstance(effects[-1], Unfinished)
         at = len(effects) - unfinished
         if facts:
             effects.insert(at, Happened(rm_id=rm_id, facts=facts, footprint=moved))
-        if rm.unmarked:
-            effects.insert(at, MarksEnded(rm_id=rm_id, applications=rm.unmarked))
-            rm.unmarked = []
+        effects[at:at] = rm.told
+        rm.told.clear()
 
 
 def _not_registered(command: OfRm) -> str:

@@ -26,11 +26,12 @@ WORDS = {
     "hours": r"extensions\.hours|Hours(Book|Budget|Left|Limit|Report|Spent)|KeptHours|[hH]ours_?[bB]udgets|"
     r"BUDGET_(AVAILABLE|EXHAUSTED)|budgets? of (resource-)?hours",
     "drains": r"extensions\.drains|[cC]ordon\b|Drain(s|Terms|Report|Node)\b|NodeDrain|NodeSchedulable",
+    "holds": r"extensions\.holds|(Hold|Change)Application|Application(Held|Changed|Marks)|MarksEnded",
     "queue_stops": r"queue_stops|SetQueueStopped|QueueStop(s|ped)",
     "back_off": r"\"back_off\"|\.back_off\b|\bbackoff_(until|threshold|delay)|BackOffs?\b|APPLICATION_BACKS",
 }
 """What names an extension, as a pattern."""
-ASKED_FOR = {"backfill", "budgets", "drains", "notice", "queue_stops", "stops"}
+ASKED_FOR = {"backfill", "budgets", "drains", "holds", "notice", "queue_stops", "stops"}
 """Those whose commands the server takes from its own callers, and names for that."""
 TABLES = ("core/licorne_core/extensions/__init__.py", "server/licorne_server/extensions/__init__.py")
 METHODS = [

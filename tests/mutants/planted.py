@@ -3,6 +3,8 @@
 from extensions.ageing.mutants import AGEING
 from extensions.autoscaler.mutants import AUTOSCALER
 from extensions.backfill.mutants import BACKFILL
+from extensions.drains.mutants import DRAINS
+from extensions.holds.mutants import HOLDS
 from extensions.hours.mutants import OF_HOURS
 from extensions.notice.mutants import NOTICES
 from extensions.quota_change.mutants import QUOTA_CHANGE
@@ -16,7 +18,6 @@ from mutants.of_gangs import GANGS
 from mutants.of_isolation import ISOLATION
 from mutants.of_kubernetes import KUBERNETES
 from mutants.of_members import MEMBERS
-from mutants.of_operators import OPERATORS
 from mutants.of_passing import PASSING
 from mutants.of_predicates import PREDICATES
 from mutants.of_preemption import PREEMPTION
@@ -42,7 +43,8 @@ ALL = (
     *MEMBERS,
     *BUDGETS,
     *FAIR_SHARE,
-    *OPERATORS,
+    *DRAINS,
+    *HOLDS,
     *SIMULATION,
     *AGEING,
     *AUTOSCALER,

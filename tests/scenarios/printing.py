@@ -25,7 +25,6 @@ from licorne_core.messages.effects import (
     ReplayEnded,
     Unfinished,
 )
-from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.values.resources import Resources
 
 
@@ -98,10 +97,23 @@ def _drained(effect: Any) -> str:
     return f"{terms.allocations} allocations are stopped within {seconds:g} s, {effect.exempt} stay"
 
 
+def _held(effect: Any) -> str:
+    told = "done" if effect.changed else "nothing to do"
+    return f"{told}, {effect.asks} asks wait, {effect.allocations} allocations go on"
+
+
+def _changed(effect: Any) -> str:
+    told = "done" if effect.changed else "nothing to do"
+    return f"{told}, in {effect.queue}, priority {effect.marks.priority}"
+
+
 _BY_EXTENSIONS: dict[str, Callable[[Any], list[str]]] = {
     "ApplicationStopped": lambda effect: [
         f"{effect.allocations} allocations are stopping, {effect.asks} asks are dropped"
     ],
+    "ApplicationHeld": lambda effect: [_held(effect)],
+    "ApplicationChanged": lambda effect: [_changed(effect)],
+    "MarksEnded": lambda effect: ["marks ended: " + " ".join(app_id for _, app_id in effect.applications)],
     "NodeSchedulableSet": lambda effect: [_closed(effect)],
     "QueueStoppedSet": lambda effect: [f"queue is {effect.state}" + ("" if effect.changed else " already")],
     "NodeDrainBegun": lambda effect: [_drained(effect)],
@@ -124,9 +136,6 @@ def _told_of_rm(
     | ConfigurationRefused
     | NotRegistered
     | OperatorRefused
-    | ApplicationHeld
-    | ApplicationChanged
-    | MarksEnded
     | ReplayEnded,
 ) -> str:
     match effect:
@@ -138,14 +147,6 @@ def _told_of_rm(
             return "configuration updated" if effect.changed else "configuration unchanged"
         case OperatorRefused():
             return f"refused: {effect.reason}"
-        case ApplicationHeld():
-            told = "done" if effect.changed else "nothing to do"
-            return f"{told}, {effect.asks} asks wait, {effect.allocations} allocations go on"
-        case ApplicationChanged():
-            told = "done" if effect.changed else "nothing to do"
-            return f"{told}, in {effect.queue}, priority {effect.marks.priority}"
-        case MarksEnded():
-            return f"marks ended: {' '.join(app_id for _, app_id in effect.applications)}"
         case ReplayEnded():
             return f"replay wanted again: {effect.missing}" if effect.missing else "replay ended"
         case _:

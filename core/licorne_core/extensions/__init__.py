@@ -28,6 +28,7 @@ NAMES = (
     "stops",
     "hours",
     "drains",
+    "holds",
     "queue_stops",
     "back_off",
 )

@@ -16,7 +16,6 @@ from licorne_core.messages.effects import ApplicationRejection, ApplicationsAnsw
 from licorne_core.messages.events.apps import app_added, state_entered
 from licorne_core.messages.events.cluster import queue_changed, queue_guaranteed_changed, queue_max_changed
 from licorne_core.messages.events.records import EventChange, EventDetail
-from licorne_core.messages.operators import UNMARKED
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gang, PairEvent
 from licorne_core.model.apps.requests import TO_REPLACE, RequestState
@@ -169,7 +168,6 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     for extension in partition.points.follow:
         for _ in extension.follow(app, leaf, now):
             pass
-    app.follow_marks(partition.awaited.pop(app_id, UNMARKED))
     partition.applications[app_id] = app
     partition.tally.listed(app.state.value)
     if gang.elastic is not None:
@@ -192,9 +190,9 @@ def _place(
     created for it are removed.
     """
     tree = partition.tree
-    moved_to = _leaf_by_operator(partition, placed, gang)
-    if moved_to is not None:
-        return moved_to, None
+    given = _leaf_given(partition, placed, gang)
+    if given is not None:
+        return given, None
     before = len(tree)
     leaf = partition.placer.place(placed, tree)
     created = len(tree) - before
@@ -212,10 +210,12 @@ def _place(
     return leaf, brought
 
 
-def _leaf_by_operator(partition: Partition, placed: NewApplication, gang: Gang) -> Queue | None:
-    """The leaf that an operator moved the application to before, if that still takes it."""
-    marks = partition.awaited.get(placed.app_id)
-    leaf = partition.tree.get(marks.queue) if marks is not None and marks.queue else None
+def _leaf_given(partition: Partition, placed: NewApplication, gang: Gang) -> Queue | None:
+    """The leaf that the application is to be in whatever it asks for, if that still takes it."""
+    path = ""
+    for extension in partition.points.leaf_for:
+        path = path or extension.leaf_for(placed.app_id)
+    leaf = partition.tree.get(path) if path else None
     if leaf is None or not takes_applications(leaf):
         return None
     if gang.is_wanted and not is_forced(placed):

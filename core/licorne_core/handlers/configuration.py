@@ -39,7 +39,7 @@ from licorne_core.partitions.registry import Registry, Rm, follow
 from licorne_core.points import Former
 from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import ConfigError, Problem
-from licorne_core.values.ids import AppId, PartitionName, RmId, partition_key
+from licorne_core.values.ids import PartitionName, RmId, partition_key
 from licorne_core.values.resources import add, refund
 from licorne_core.values.rm_caps import Holdings, Shortage
 
@@ -53,9 +53,6 @@ def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) ->
     follow(partition, rm.extra)
     for extension in partition.points.take_marks:
         extension.take_marks(rm.marks_in(partition.name, extension.name))
-    partition.awaited.update(
-        {AppId(name): mark for name, mark in rm.marks_in(partition.name, "holds").items()}
-    )
     for kept in rm.kept.of(partition.name):
         yield from partition.shares.restore(kept.get("fair_memory", {}), job.now)
         for extension in partition.points.restore:

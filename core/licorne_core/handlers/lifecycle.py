@@ -209,8 +209,6 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
         for extension in partition.points.gone:
             extension.gone(app)
     del partition.applications[app.app_id]
-    if app.marks.hold is not None or app.marks.change is not None:
-        partition.rm.unmarked.append((partition.name, app.app_id))
     partition.tally.dropped(app.state.value)
     partition.tally.elastic.pop(app.app_id, None)
     app.tally = Tally()

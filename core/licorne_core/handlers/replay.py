@@ -42,9 +42,8 @@ def _end(_registry: Registry, rm: Rm, command: EndReplay, _now: float) -> list[E
         return [ReplayEnded(rm_id=rm.rm_id, missing=f"arrived: {missing}")]
     rm.set_hold(Hold.REPLAY, on=False)
     for partition in rm.partitions.values():
-        # The RM has told of all that it has: these have ended meanwhile.
-        rm.context.unmarked += [(partition.name, app_id) for app_id in partition.awaited]
-        partition.awaited.clear()
+        for extension in partition.points.replayed:
+            extension.replayed()
     return [ReplayEnded(rm_id=rm.rm_id)]
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.kept import KeptByPartition
-from licorne_core.messages.operators import ChangeApplication, HoldApplication, Marks
+from licorne_core.messages.operators import Marks
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId, UserGroup
 from licorne_core.values.resources import Resources
@@ -325,20 +325,11 @@ OfRm = (
     | BeginReplay
     | EndReplay
     | SetHold
-    | HoldApplication
-    | ChangeApplication
     | ExtensionCommand
 )
 """Commands of one RM."""
 LargeCommand = (
-    RegisterRm
-    | UpdateConfiguration
-    | HoldApplication
-    | ChangeApplication
-    | ExtensionCommand
-    | UpdateNodes
-    | UpdateApplications
-    | UpdateAllocations
+    RegisterRm | UpdateConfiguration | ExtensionCommand | UpdateNodes | UpdateApplications | UpdateAllocations
 )
 """Commands that may be carried out in slices: `Unfinished` hands the rest of one back."""
 OfNoRm = Tick | RefuseNewWork | SharedCommand

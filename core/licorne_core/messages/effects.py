@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 from licorne_core.messages.commands import Command, TerminationType
 from licorne_core.messages.events.records import Fact
-from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import LicorneError, Problem, Refusal
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
@@ -333,9 +332,6 @@ Effect = (
     | ConfigurationUpdated
     | ConfigurationRefused
     | OperatorRefused
-    | ApplicationHeld
-    | ApplicationChanged
-    | MarksEnded
     | NodesAnswered
     | ApplicationsAnswered
     | ApplicationsUpdated

@@ -1,10 +1,10 @@
-"""What operators do to applications, queues and nodes: commands, outcomes, marks, and checks of asks."""
+"""What operators do: marks of it, and the checks of asks that it stops."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from licorne_core.values.ids import AppId, PartitionName, QueuePath, RmId
+from licorne_core.values.ids import AppId, PartitionName, QueuePath
 
 APPLICATION_HELD: Final = "APPLICATION_HELD"
 QUEUE_STOPPED: Final = "QUEUE_STOPPED"
@@ -24,85 +24,11 @@ UNKNOWN_MARK: Final = OperatorMark()
 """Stands for an act of which nothing was kept."""
 
 
-class ApplicationMarks(NamedTuple):
-    """What operators did to one application; a value without any of it stands for nothing."""
-
-    hold: OperatorMark | None = None
-    """The hold, if it is held."""
-    change: OperatorMark | None = None
-    """The last change of priority or queue that holds."""
-    priority: int | None = None
-    """The priority of all its asks; None for their own."""
-    queue: QueuePath = QueuePath("")
-    """The leaf that it was moved to; empty for the RM's choice."""
-
-
-UNMARKED = ApplicationMarks()
-
 Marks = Mapping[str, Mapping[tuple[PartitionName, Any], Any]]
 """What operators did to things, by the extension that knows them, their partition and their name.
 
 It outlives the registration in which it was done. A thing of such a name has its mark from its beginning.
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HoldApplication:
-    """An operator holds an application, or resumes it."""
-
-    rm_id: RmId
-    partition: str
-    app_id: AppId
-    held: bool
-    mark: OperatorMark
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeApplication:
-    """An operator gives an application another priority, or one that waits another leaf.
-
-    `priority` None leaves it, unless `reset_priority` gives each ask its own again. An empty `queue`
-    leaves it where it is.
-    """
-
-    rm_id: RmId
-    partition: str
-    app_id: AppId
-    priority: int | None = None
-    reset_priority: bool = False
-    queue: str = ""
-    mark: OperatorMark
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationHeld:
-    """An application is held, or is not any more. `changed` is False if it was so before.
-
-    `asks` wait, and `allocations` go on.
-    """
-
-    rm_id: RmId
-    changed: bool
-    asks: int
-    allocations: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationChanged:
-    """An application has these marks, and is in this queue. `changed` is False if it was so before."""
-
-    rm_id: RmId
-    changed: bool
-    queue: QueuePath
-    marks: ApplicationMarks
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarksEnded:
-    """Marked applications are over for good, so that nothing of their marks is needed any more."""
-
-    rm_id: RmId
-    applications: Sequence[tuple[PartitionName, AppId]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,10 @@ from collections import deque
 from collections.abc import Iterable
 
 from licorne_core.messages.commands import Hold, PredicatePolicy
+from licorne_core.messages.effects import ExtensionEffect
 from licorne_core.messages.events.records import Fact
 from licorne_core.model.core import Core
-from licorne_core.values.ids import AppId, PartitionName
+from licorne_core.values.ids import PartitionName
 from licorne_core.values.rm_caps import Holdings
 
 
@@ -64,8 +65,8 @@ class RmContext:
         """True if it wants to hear of asks that no node takes (spec § 8.12)."""
         self.answers_late = 0
         """Answers to predicate checks that were not open any more."""
-        self.unmarked: list[tuple[PartitionName, AppId]] = []
-        """Applications that operators had marked and that are over, until the server hears of it."""
+        self.told: list[ExtensionEffect] = []
+        """Effects of extensions that come behind those of the present command."""
         self._checks = 0
         # The partitions that the open predicate checks are of.
         self._open: dict[int, PartitionName] = {}

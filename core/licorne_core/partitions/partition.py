@@ -15,7 +15,6 @@ from licorne_core.ledger.moves import Cluster, Moves
 from licorne_core.ledger.pending import PendingAsks, Placeholders
 from licorne_core.messages.commands import Options
 from licorne_core.messages.kept import Kept
-from licorne_core.messages.operators import ApplicationMarks
 from licorne_core.messages.reports import Turn
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import TERMINATED_TIME
@@ -84,7 +83,6 @@ class Partition:
         self.tree.root.max = {}
         self.placer, self.tally = Placer(config.placement_rules), Tally()
         self.applications: dict[AppId, Application] = {}
-        self.awaited: dict[AppId, ApplicationMarks] = {}  # marked before the registration; not come since
         self.completed: dict[AppId, Application] = {}
         self.rejected: dict[AppId, Application] = {}
         self.nodes = NodeBook(config.node_sort, rm.holdings)
@@ -171,6 +169,7 @@ class Partition:
             self.ledger,
             options.tuning,
             options.reservations,
+            self.rm.told,
         )
 
     def _preemption(self, part: int, *, enabled: bool) -> Preemption:

@@ -264,14 +264,11 @@ class Rm:
     def _keep_marks(self, partition: Partition) -> None:
         """Keep what operators did in the partition, for one of the same name that is built later."""
         name, key = partition.name, partition_key(partition.name)
-        kept: list[tuple[str, Mapping[str, Any]]] = [
-            (extension.name, extension.marks()) for extension in partition.points.marks
-        ]
-        kept.append(("holds", {str(app_id): had for app_id, had in partition.awaited.items()}))
-        for kind, those in kept:
-            before = self.marks.get(kind, {}).items()
+        for extension in partition.points.marks:
+            before = self.marks.get(extension.name, {}).items()
             others = {place: mark for place, mark in before if partition_key(place[0]) != key}
-            self.marks[kind] = others | {(name, thing): mark for thing, mark in those.items()}
+            those = {(name, thing): mark for thing, mark in extension.marks().items()}
+            self.marks[extension.name] = others | those
 
     def marks_in(self, partition: PartitionName, extension: str) -> dict[str, Any]:
         """What the extension is to know of what operators did in a partition, by the names of things."""

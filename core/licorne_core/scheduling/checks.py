@@ -65,15 +65,15 @@ class _PartitionSchedules(Rule):
 
 
 class _ApplicationRuns(Rule):
-    """The state of the application allows scheduling of its asks, and no operator holds it."""
+    """The state of the application allows scheduling of its asks, and nobody holds it."""
 
     def obstacle(self, context: CheckContext, app: Application) -> AppState | OperatorMark | None:
-        return app.marks.hold if app.state in SCHEDULABLE else app.state
+        return app.held if app.state in SCHEDULABLE else app.state
 
     def reports(self, context: CheckContext, app: Application, obstacle: object) -> Checks:
         yield reasons.StateCheck(app_id=app.app_id, state=app.state.value, passed=app.state in SCHEDULABLE)
-        if app.marks.hold is not None:
-            yield HeldCheck(app_id=app.app_id, mark=app.marks.hold)
+        if app.held is not None:
+            yield HeldCheck(app_id=app.app_id, mark=app.held)
 
     def named(self, obstacle: AppState | OperatorMark) -> tuple[str, str]:
         return self.codes[isinstance(obstacle, OperatorMark)], ""

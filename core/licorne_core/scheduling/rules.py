@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from licorne_core.messages import reasons
 from licorne_core.messages.commands import Hold
+from licorne_core.messages.effects import ExtensionEffect
 from licorne_core.model.apps.application import Application
 from licorne_core.model.claims import Claims
 from licorne_core.model.core import Core
@@ -59,6 +60,8 @@ class CheckContext:
     tuning: Tuning
     may_hold: bool
     """True if nodes may be held for asks that found none."""
+    told: list[ExtensionEffect]
+    """Effects of extensions that come behind those of the present command."""
     extensions: dict[str, Any] = field(default_factory=dict)
     """Those of the partition by their names, for what is theirs."""
     visited: tuple[Any, ...] = ()

@@ -132,10 +132,10 @@ class AppReport:
     allocated: Resources
     max_allocated: Resources = _of(most_allocated)
     pending: Resources = _of(lambda app: dict(app.pending_total))
-    hold: OperatorMark | None = _of(lambda app: app.marks.hold)
-    change: OperatorMark | None = _of(lambda app: app.marks.change)
+    hold: OperatorMark | None = _of(lambda app: app.held)
+    change: OperatorMark | None = _of(lambda app: app.changed)
     operator_priority: int | None = _of(lambda app: app.priority)
-    """The priority of all its asks by an operator; None for their own."""
+    """The priority that all its asks were given; None for their own."""
     max_priority: int = _of(lambda app: app.priorities.top)
     age_bonus: int = _of(lambda app: app.bonus)
     """What the age of its oldest ask adds to its highest priority in the order."""

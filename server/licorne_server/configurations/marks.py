@@ -6,7 +6,8 @@ from enum import Enum
 from typing import Any
 
 from licorne_core.extensions.drains.messages import Cordon, DrainTerms
-from licorne_core.messages.operators import UNMARKED, ApplicationMarks, Marks, OperatorMark
+from licorne_core.extensions.holds.messages import UNMARKED, ApplicationMarks
+from licorne_core.messages.operators import Marks, OperatorMark
 from licorne_core.values.ids import PartitionName, QueuePath
 
 MAX_MARKS = 10_000

@@ -12,6 +12,7 @@ from hashlib import blake2b
 import msgspec
 
 from licorne_core.extensions.drains.messages import NodeDrainBegun, NodeSchedulableSet
+from licorne_core.extensions.holds.messages import ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.extensions.notice.messages import NoticesGiven
 from licorne_core.extensions.queue_stops.messages import QueueStoppedSet
 from licorne_core.extensions.stops.messages import ApplicationStopped
@@ -37,7 +38,6 @@ from licorne_core.messages.effects import (
     ReplayEnded,
     Unfinished,
 )
-from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.values.asks import Allocation
 from licorne_server.journal.forms import Convert, packer
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from licorne_core.config import SubmittedConfig, submitted
 from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.extensions.drains.messages import Cordon, DrainNode, DrainTerms, SetNodeSchedulable
+from licorne_core.extensions.holds.messages import ApplicationMarks, ChangeApplication, HoldApplication
 from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
 from licorne_core.extensions.queue_stops.messages import SetQueueStopped
 from licorne_core.extensions.stops.messages import StopApplication
@@ -45,7 +46,7 @@ from licorne_core.messages.commands import (
 )
 from licorne_core.messages.fairness import KeptUsage, UsageOwner
 from licorne_core.messages.kept import Kept
-from licorne_core.messages.operators import ApplicationMarks, ChangeApplication, HoldApplication, OperatorMark
+from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import RmId, UserGroup
 from licorne_core.values.rm_caps import RmCaps, Shortage

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 import grpc
 import structlog
 
+from licorne_core.extensions.holds.messages import MarksEnded
 from licorne_core.messages.commands import Command, Hold, SetHold
 from licorne_core.messages.effects import (
     AllocationsMade,
@@ -20,7 +21,6 @@ from licorne_core.messages.effects import (
     NotRegistered,
     Registered,
 )
-from licorne_core.messages.operators import MarksEnded
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.applying import unmark

@@ -47,7 +47,6 @@ from licorne_core.messages.effects import (
     ReplayEnded,
     Unfinished,
 )
-from licorne_core.messages.operators import ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.values.asks import Allocation, Ask, Shape
 from licorne_core.values.ids import PartitionName
 from licorne_server.wire.bounded_cache import (
@@ -134,9 +133,6 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             | NotRegistered()
             | OperatorRefused()
             | ExtensionEffect()
-            | ApplicationHeld()
-            | ApplicationChanged()
-            | MarksEnded()
             | Happened()
             | PredicatesAsked()
             | PreemptionsAsked()

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from extensions.drains.building import cordon, drain
+from extensions.holds.building import change
 from licorne_core.extensions.notice.messages import NoticesGiven
 from licorne_core.messages.commands import Command, FailMode, NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect
@@ -25,7 +26,6 @@ from support.core.builders import (
     reload,
 )
 from support.core.driver import Driver, asked, placed, released
-from support.core.operators import change
 
 DEFAULT = PartitionName("[rm1]default")
 NOTICE = 60

@@ -37,7 +37,7 @@ AGEING = (
     ),
     Defect(
         "moved-without-age",
-        "changes:_prepare",
+        "moving:prepare",
         drop("follow"),
         "an application that is moved ages as in the queue that it left",
         AGES,

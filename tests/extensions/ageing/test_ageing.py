@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extensions.holds.building import change, hold
 from licorne_core.config.properties import settings_of
 from licorne_core.extensions.ageing.extension import TIMER
 from licorne_core.extensions.ageing.terms import Ageing
@@ -25,7 +26,6 @@ from support.core.builders import (
     reload,
 )
 from support.core.driver import START, Driver, keys, released
-from support.core.operators import change, hold
 from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")

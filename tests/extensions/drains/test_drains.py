@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from extensions.drains.building import cordon, drain
+from extensions.holds.building import change
 from licorne_core.extensions.drains.messages import Cordon, NodeDrainBegun
 from licorne_core.extensions.drains.reports import DrainReport
 from licorne_core.messages.commands import BeginReplay, EndReplay, NodeAction, RegisterRm
@@ -14,7 +15,6 @@ from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import START, Driver, heard, placed, released
-from support.core.operators import change
 from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")

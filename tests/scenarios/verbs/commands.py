@@ -155,14 +155,14 @@ def asks(stage: Stage, line: Line) -> list[str]:
 def operator(stage: Stage, line: Line) -> list[str]:
     """``operator cordon NODE``, ``uncordon NODE``, ``drain NODE SECONDS`` or ``priority APP N``: by hand."""
     from extensions.drains import building as drains
-    from support.core import operators
+    from extensions.holds import building as holds
 
     verb, name, *rest = line.words
     by_verb: dict[str, Callable[[], Command]] = {
         "cordon": lambda: drains.cordon(name, rm=stage.rm),
         "uncordon": lambda: drains.cordon(name, schedulable=True, rm=stage.rm),
         "drain": lambda: drains.drain(name, float(rest[0]), rm=stage.rm),
-        "priority": lambda: operators.change(name, priority=int(rest[0]), rm=stage.rm),
+        "priority": lambda: holds.change(name, priority=int(rest[0]), rm=stage.rm),
     }
     return stage.told(stage.driver.do(by_verb[verb]()))
 

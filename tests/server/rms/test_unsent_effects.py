@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from licorne_core.extensions.drains.messages import DrainTerms, NodeDrainBegun, NodeSchedulableSet
+from licorne_core.extensions.holds.messages import UNMARKED, ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.extensions.queue_stops.messages import QueueStoppedSet
 from licorne_core.extensions.stops.messages import ApplicationStopped
 from licorne_core.messages import effects
 from licorne_core.messages.effects import Effect
-from licorne_core.messages.operators import UNMARKED, ApplicationChanged, ApplicationHeld, MarksEnded
 from licorne_core.values.ids import PartitionName, QueuePath, RmId
 from licorne_server.wire.responses import AllocationEncoder, payloads
 from support.core.unions import kinds_of
@@ -28,7 +28,7 @@ UNSENT = (
     QueueStoppedSet(rm_id=RM, changed=True, state="Stopped"),
     ApplicationHeld(rm_id=RM, changed=True, asks=0, allocations=0),
     ApplicationChanged(rm_id=RM, changed=True, queue=QueuePath("root.a"), marks=UNMARKED),
-    MarksEnded(rm_id=RM, applications=()),
+    MarksEnded(rm_id=RM, applications=[]),
     effects.Happened(rm_id=RM, facts=()),
     effects.PredicatesAsked(rm_id=RM, partition=PartitionName("[rm]default"), checks=(), deadline=1.0),
     effects.PreemptionsAsked(rm_id=RM, partition=PartitionName("[rm]default"), checks=(), deadline=1.0),

@@ -8,6 +8,7 @@ from typing import Any, assert_never
 
 from licorne_core.extensions.budgets.messages import SetBudgets, SetBudgetSlices
 from licorne_core.extensions.drains.messages import DrainNode, SetNodeSchedulable
+from licorne_core.extensions.holds.messages import ChangeApplication, HoldApplication
 from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
 from licorne_core.messages.commands import (
     AnswerPredicates,
@@ -37,7 +38,6 @@ from licorne_core.messages.commands import (
     UpdateNodes,
 )
 from licorne_core.messages.effects import PredicatesAsked, PreemptionsAsked
-from licorne_core.messages.operators import ChangeApplication, HoldApplication
 from licorne_core.values.asks import Ask
 from support.oracle.backfill import mode
 from support.oracle.budgets import Budgets

@@ -1,6 +1,6 @@
 """What operators do to an application: it is held, its asks have another priority, it is moved."""
 
-from licorne_core.messages.operators import ChangeApplication, HoldApplication
+from licorne_core.extensions.holds.messages import ChangeApplication, HoldApplication
 from support.oracle.books import AppRecord
 from support.oracle.gangs import fits_below
 from support.oracle.notices import ask_again

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from random import Random
 
+from extensions.holds.building import change, hold
 from licorne_core.messages.commands import Command
 from licorne_core.messages.operators import OperatorMark
-from support.core.operators import change, hold
 from support.worlds.rms import RmMaker
 
 PRIORITIES = (-3, 0, 1, 7)

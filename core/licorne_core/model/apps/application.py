@@ -9,7 +9,7 @@ from typing import Any
 
 from licorne_core.messages.events.allocations import Owner
 from licorne_core.messages.events.apps import Bound
-from licorne_core.messages.operators import UNMARKED, ApplicationMarks
+from licorne_core.messages.operators import OperatorMark
 from licorne_core.model.apps.gang import Gang
 from licorne_core.model.apps.groups import AgedAsks, AskGroup
 from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, Request
@@ -63,12 +63,12 @@ class Application:
     """Reason that it was rejected."""
     failure: str
     """Reason that an operator has ended it; empty if none has."""
-    marks: ApplicationMarks
-    """What operators did to it; see `held` and `priority`."""
-    held: bool
-    """True if an operator holds it, so that no ask of it is tried."""
+    held: OperatorMark | None
+    """Who holds it, so that no ask of it is tried."""
+    changed: OperatorMark | None
+    """Who gave it the priority or the leaf that it has, if it is not its own."""
     priority: int | None
-    """The priority of all its asks by an operator; None for their own."""
+    """The priority that all its asks were given; None for their own."""
     arrivals: int
     """Number of requests it was given so far."""
     holdings: Holdings
@@ -156,8 +156,8 @@ class Application:
         self.state_log = [(now, AppState.NEW)]
         self.message = ""
         self.failure = ""
-        self.marks = UNMARKED
-        self.held = False
+        self.held = None
+        self.changed = None
         self.priority = None
         self.arrivals = 0
         self.requests = {}
@@ -190,12 +190,6 @@ class Application:
             f"<Application {self.app_id} {self.state.value} in {self.queue_path}: "
             f"{self.pending_count} pending, {self.allocation_count} allocated>"
         )
-
-    def follow_marks(self, marks: ApplicationMarks) -> None:
-        """Note what operators did to it; the caller lets its asks and its leaf follow."""
-        self.marks = marks
-        self.held = marks.hold is not None
-        self.priority = marks.priority
 
     @property
     def group(self) -> str:

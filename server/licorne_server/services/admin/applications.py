@@ -6,13 +6,13 @@ from typing import Any
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
-from licorne_core.messages.operators import (
+from licorne_core.extensions.holds.messages import (
     ApplicationChanged,
     ApplicationHeld,
     ChangeApplication,
     HoldApplication,
-    OperatorMark,
 )
+from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AppId, PartitionName, RmId, normalize_partition
 from licorne_core.views import Views

@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import pytest
 
+from extensions.holds.building import MARK, change, hold
 from extensions.stops.building import kill
-from licorne_core.messages.commands import BeginReplay, EndReplay, NodeAction, PredicatePolicy
-from licorne_core.messages.effects import ApplicationsUpdated, Effect, OperatorRefusal, OperatorRefused
-from licorne_core.messages.operators import (
+from licorne_core.extensions.holds.messages import (
     ApplicationChanged,
     ApplicationHeld,
     ApplicationMarks,
     MarksEnded,
-    OperatorMark,
 )
+from licorne_core.messages.commands import BeginReplay, EndReplay, NodeAction, PredicatePolicy
+from licorne_core.messages.effects import ApplicationsUpdated, Effect, OperatorRefusal, OperatorRefused
+from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId
 from licorne_core.values.slices import Tuning
 from support.core.builders import (
@@ -33,7 +34,6 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import Driver, asked, heard, keys, placed, released
-from support.core.operators import MARK, change, hold
 from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")

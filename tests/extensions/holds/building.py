@@ -1,6 +1,7 @@
-"""Builders for what operators do."""
+"""Builders for what operators do: holds."""
 
-from licorne_core.messages.operators import ChangeApplication, HoldApplication, OperatorMark
+from licorne_core.extensions.holds.messages import ChangeApplication, HoldApplication
+from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.ids import AppId, RmId
 from support.core.builders import RM
 

@@ -6,30 +6,30 @@ Nothing is half applied: a command is refused before it has changed anything.
 from collections.abc import Iterator
 from typing import Final
 
-from licorne_core.handlers.allocations import replace_ask
-from licorne_core.handlers.gangs import check_gang
-from licorne_core.handlers.lifecycle import enter_leaf, leave_leaf
-from licorne_core.handlers.operators import Refused, give_up_waits, not_there, partition_meant
-from licorne_core.handlers.outcome import Commands, OutcomeJob
-from licorne_core.handlers.victims import ask_again
-from licorne_core.messages.effects import ApplicationUpdate, Effect, OperatorRefusal
-from licorne_core.messages.events.apps import app_moved, operator_acted
-from licorne_core.messages.operators import (
+from licorne_core.extensions.holds import NAME
+from licorne_core.extensions.holds.extension import Holds
+from licorne_core.extensions.holds.messages import (
     ApplicationChanged,
     ApplicationHeld,
     ChangeApplication,
     HoldApplication,
-    told,
 )
+from licorne_core.extensions.holds.moving import move, prepare, target
+from licorne_core.handlers.allocations import replace_ask
+from licorne_core.handlers.operators import Refused, give_up_waits, not_there, partition_meant
+from licorne_core.handlers.outcome import Commands, OutcomeJob
+from licorne_core.handlers.victims import ask_again
+from licorne_core.messages.effects import ApplicationUpdate, Effect, OperatorRefusal
+from licorne_core.messages.events.apps import operator_acted
+from licorne_core.messages.operators import told
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request, place_of
-from licorne_core.model.limits import group_of
-from licorne_core.model.queues.queue import RECOVERY_PATH, Queue, takes_applications, why_closed
+from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.jobs import CommandJob
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.app_states import AppState
-from licorne_core.values.errors import Rejected, shown
+from licorne_core.values.errors import shown
 from licorne_core.values.slices import put_in_order
 
 ApplicationCommand = HoldApplication | ChangeApplication
@@ -42,21 +42,22 @@ def _act(registry: Registry, rm: Rm, command: ApplicationCommand, now: float) ->
         partition = partition_meant(rm, command.partition)
         app = partition.applications.get(command.app_id)
         if app is None:
-            return [_resume_awaited(rm, partition, command)]
+            return [_resume_expected(rm, partition, command)]
         job = _begin(rm, partition, app, command, now)
     return registry.jobs.carry_on(job, now)
 
 
-def _resume_awaited(rm: Rm, partition: Partition, command: ApplicationCommand) -> Effect:
+def _resume_expected(rm: Rm, partition: Partition, command: ApplicationCommand) -> Effect:
     """End the hold of an application that its RM has not named since its registration.
 
     Raises:
         Refused: there is no such hold, or the command is another one.
     """
-    marks = partition.awaited.get(command.app_id)
+    expected = holds_of(partition).expected
+    marks = expected.get(command.app_id)
     if marks is None or marks.hold is None or not isinstance(command, HoldApplication) or command.held:
         raise not_there(partition, command.app_id)
-    partition.awaited[command.app_id] = marks._replace(hold=None)
+    expected[command.app_id] = marks._replace(hold=None)
     return ApplicationHeld(rm_id=rm.rm_id, changed=True, asks=0, allocations=0)
 
 
@@ -73,7 +74,7 @@ def _begin(
         raise Refused(OperatorRefusal.APPLICATION_OVER, what)
     if isinstance(command, HoldApplication):
         return _Hold(command, rm, partition, app, now)
-    leaf = _target(partition, app, command.queue) if command.queue else partition.leaf_of(app)
+    leaf = target(partition, app, command.queue) if command.queue else partition.leaf_of(app)
     return _Change(command, rm, partition, app, leaf, now)
 
 
@@ -93,12 +94,13 @@ class _Hold(OutcomeJob):
     def steps(self) -> Iterator[int]:
         """Give up what the application waits for. There is no pass before the end."""
         app, partition, held = self._app, self._partition, self._held
-        changed = app.held != held
+        changed = (app.held is not None) != held
         if changed and held:
             partition.wakeups.waiting.runnable = True
             yield from give_up_waits(partition, app, self.now)
             partition.wakeups.replacing.forget(app)
-        app.follow_marks(app.marks._replace(hold=self._mark if held else None))
+        holds = holds_of(partition)
+        holds.note(app, holds.of(app)._replace(hold=self._mark if held else None))
         if changed:
             partition.dirty.mark_app(app)
             text = f"{'held' if held else 'resumed'}{told(self._mark)}"
@@ -130,32 +132,33 @@ class _Change(OutcomeJob):
         self._app = app
         self._leaf = leaf
         self._mark = command.mark
-        given = app.marks.priority if command.priority is None else command.priority
+        given = app.priority if command.priority is None else command.priority
         self._priority = None if command.reset_priority else given
         super().__init__(command, rm.slice_size, now)
 
     def steps(self) -> Iterator[int]:
         """Change the priority ask by ask, then move the application in one step."""
         app, partition, leaf = self._app, self._partition, self._leaf
-        before, was_in = app.marks, app.leaf
+        marking, was_in = holds_of(partition), app.leaf
+        before = marking.of(app)
         by_operator = leaf.path if leaf is not was_in else before.queue
         marks = before._replace(priority=self._priority, queue=by_operator)
         changed = marks != before
         if changed:
             holds = marks.priority is not None or marks.queue
-            app.follow_marks(marks._replace(change=self._mark if holds else None))
+            marking.note(app, marks._replace(change=self._mark if holds else None))
         if marks.priority != before.priority:
             yield from _give_priority(partition, app, self.now)
             ask_again(partition, self.now)
             now = "its own again" if marks.priority is None else str(marks.priority)
             self._tell(f"priority of all asks is {now}, set")
         if leaf is not was_in:
-            yield from _prepare(partition, app, leaf, self.now)
-            _move(partition, app, leaf, self.now)
+            yield from prepare(partition, app, leaf, self.now)
+            move(partition, app, leaf, self.now)
             self._tell(f"moved from {was_in.path} to {leaf.path}")
         self.tell()
         outcome = ApplicationChanged(
-            rm_id=partition.rm_id, changed=changed, queue=app.queue_path, marks=app.marks
+            rm_id=partition.rm_id, changed=changed, queue=app.queue_path, marks=marking.of(app)
         )
         self.effects.append(outcome)
 
@@ -191,75 +194,11 @@ def _is_any(request: Request) -> bool:
     return True
 
 
-def _target(partition: Partition, app: Application, path: str) -> Queue:
-    """The leaf that the application is to be moved to.
-
-    Raises:
-        Refused: there is none, or it would not take the application.
-    """
-    leaf = partition.tree.get(path)
-    if leaf is None:
-        what = f"queue {shown(path)} not found in partition {partition.name}"
-        raise Refused(OperatorRefusal.NOT_FOUND, what)
-    why = "" if leaf is app.leaf else why_not_to(partition, app, leaf)
-    if why:
-        raise Refused(OperatorRefusal.NOT_POSSIBLE, why)
-    return leaf
-
-
-def why_not_to(partition: Partition, app: Application, leaf: Queue) -> str:
-    """The reason that an application cannot be moved to the leaf; empty if it can.
-
-    The rules are those for new applications. A running one goes on running there, so that the
-    numbers of applications that may run count as well.
-    """
-    held = len(app.requests) - app.pending_count
-    if held:
-        return f"application {app.app_id} has {held} allocations, or asks with a node"
-    if leaf.path == RECOVERY_PATH:
-        return f"queue {leaf.path} is for recovered applications only"
-    if not takes_applications(leaf):
-        return f"queue {leaf.path} {why_closed(leaf)}"
-    if app.gang.is_wanted:
-        try:
-            check_gang(app.app_id, leaf, leaf.max, app.gang)
-        except Rejected as rejected:
-            return str(rejected)
-    return _why_not_running(partition, app, leaf) if app.state is AppState.RUNNING else ""
-
-
-def _why_not_running(partition: Partition, app: Application, leaf: Queue) -> str:
-    """The queue, or the limit of the user or group there, that runs as many as it may."""
-    group = group_of(leaf, app.user)
-    for queue in leaf.lineage:
-        if queue in app.leaf.lineage:
-            return ""
-        if 0 < queue.max_applications <= queue.started_applications:
-            return f"queue {queue.path} runs {queue.max_applications} applications already, its maximum"
-        for kind, name in (("user", app.user.user), ("group", group)):
-            most = partition.limits.most_running(kind, name, queue)
-            if most:
-                return f"{kind} {name} runs {most} applications in queue {queue.path} already, the maximum"
-    return ""
-
-
-def _prepare(partition: Partition, app: Application, leaf: Queue, now: float) -> Iterator[int]:
-    """Nothing of it waits for what is in its present queue, and extensions follow its next one."""
-    yield from give_up_waits(partition, app, now)
-    for group in list(app.groups.values()):
-        # The delay of preemption is the leaf's.
-        partition.escalation.start_afresh(group, now)
-        yield 1
-    for extension in partition.points.follow:
-        yield from extension.follow(app, leaf, now)
-
-
-def _move(partition: Partition, app: Application, leaf: Queue, now: float) -> None:
-    """Take it from its leaf to the other one, with its asks, in one step whatever their number."""
-    before, group = partition.leaf_of(app), app.group
-    leave_leaf(partition, app, now)
-    enter_leaf(partition, app, leaf)
-    partition.journal.note_all(app_moved(now, app.app_id, (before.path, group), (leaf.path, app.group)))
+def holds_of(partition: Partition) -> Holds:
+    """The holds of a partition."""
+    found = partition.points.named(NAME)
+    assert isinstance(found, Holds)
+    return found
 
 
 COMMANDS: Final[Commands] = {HoldApplication: _act, ChangeApplication: _act}

@@ -1,0 +1,14 @@
+"""What operators do to nodes."""
+
+from mutants.defect import Defect
+from mutants.operators import swap
+
+DRAINS = (
+    Defect(
+        "drain-without-deadline-stops",
+        "OperatorMethods._drain",
+        swap("None", "0.0"),
+        "a drain without a deadline stops all at once",
+        ("services/test_operators",),
+    ),
+)
