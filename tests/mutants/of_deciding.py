@@ -42,27 +42,6 @@ DECIDING = (
         nth=2,
     ),
     Defect(
-        "other-rms-sleep-on",
-        "budgets:note_freed",
-        never("waiters"),
-        "an ask of one RM waits for ever though another RM has released its budget",
-        ("handlers/test_budgets",),
-    ),
-    Defect(
-        "budget-leaves-first",
-        "_Counting.steps",
-        swap("False , True", "True , False"),
-        "while members are counted anew a budget counts less than its former members have",
-        ("handlers/test_budgets",),
-    ),
-    Defect(
-        "usage-stays-with-nobody",
-        "Account.forget",
-        drop("allocated"),
-        "the budget of an RM that left is charged for ever",
-        ("handlers/test_budgets",),
-    ),
-    Defect(
         "noted-while-off",
         "Journal.note_all",
         never("on"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mutants.of_budgets import BUDGETS
+from extensions.budgets.mutants import BUDGETS
 from mutants.of_members import MEMBERS
 from support.coordination.network import Weather
 from support.coordination.playing import Action, isolate, play

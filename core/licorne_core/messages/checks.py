@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import EMPTY, Resources
@@ -30,7 +30,10 @@ class ExtensionCheck:
 
     __slots__ = ()
 
-    code: ClassVar[str]
+    @property
+    def code(self) -> str:
+        """The reason in one word, such as ``QUEUE_MAX_EXCEEDED``."""
+        raise NotImplementedError
 
     @property
     def passed(self) -> bool:

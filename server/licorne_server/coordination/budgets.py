@@ -10,7 +10,7 @@ from uuid import uuid4
 import structlog
 
 from licorne_core.extensions.budgets.messages import BudgetPattern, BudgetReport, BudgetUse, SetBudgetSlices
-from licorne_core.extensions.budgets.usage import budget_report, budget_reports
+from licorne_core.extensions.budgets.reports import budget_report, budget_reports
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import EMPTY, Resources, subtract, sum_of

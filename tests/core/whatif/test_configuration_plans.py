@@ -9,7 +9,7 @@ import pytest
 from licorne_core.config.properties import settings_of
 from licorne_core.config.schema import QueueSettings
 from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets
-from licorne_core.extensions.budgets.usage import budget_reports
+from licorne_core.extensions.budgets.reports import budget_reports
 from licorne_core.messages.commands import Hold, PredicatePolicy, SetHold, UpdateConfiguration
 from licorne_core.messages.plans import ConfigurationPlan
 from licorne_core.values.asks import Ask

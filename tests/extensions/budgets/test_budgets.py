@@ -11,7 +11,7 @@ from licorne_core.extensions.budgets.messages import (
     SetBudgets,
     SetBudgetSlices,
 )
-from licorne_core.extensions.budgets.usage import budget_reports
+from licorne_core.extensions.budgets.reports import budget_reports
 from licorne_core.messages.commands import PredicatePolicy, RemoveRm, TerminationType, Tick
 from licorne_core.values.errors import ConfigError, NotFound
 from licorne_core.values.ids import PartitionName, RmId

@@ -1,8 +1,8 @@
 """Verbs of scenarios about budgets."""
 
 from licorne_core.extensions.budgets.messages import SetBudgets, SetBudgetSlices
+from licorne_core.extensions.budgets.reports import budget_reports
 from licorne_core.extensions.budgets.tree import load_budgets
-from licorne_core.extensions.budgets.usage import budget_reports
 from licorne_core.values.ids import RmId
 from scenarios.printing import amounts
 from scenarios.stage import Line, Stage

@@ -12,7 +12,7 @@ from licorne.v1 import admin_pb2 as pb
 from licorne.v1 import state_pb2 as sp
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_core.extensions.budgets.usage import budget_reports
+from licorne_core.extensions.budgets.reports import budget_reports
 from licorne_server.configurations.reloading import INTERVAL
 from licorne_server.process.settings import SettingsError
 from licorne_server.services.server import Server

@@ -2,8 +2,8 @@
 
 A budget is a further quota of its applications (`accounts`). What is of no RM, the budgets and their
 commands, is in `shared`; `extension` finds the budgets of the applications of one partition. `counting`
-counts members after a change, `usage` reports, and `recount` adds all up anew. `terms` are the budgets as
-values, `tree` reads them, and `messages` are the commands, the check of an ask, and reports.
+counts members after a change, and `recount` adds all up anew. `terms` are the budgets as values, `tree`
+reads them, and `messages` and `reports` are what comes in and goes out.
 """
 
 from typing import Final

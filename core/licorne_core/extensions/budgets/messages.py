@@ -66,7 +66,10 @@ class BudgetCheck(ExtensionCheck):
     holders: tuple[tuple[RmId, Resources], ...]
     short: Resources
 
-    code = BUDGET_EXCEEDED
+    @property
+    def code(self) -> str:
+        """``BUDGET_EXCEEDED``."""
+        return BUDGET_EXCEEDED
 
     @property
     def passed(self) -> bool:

@@ -1,11 +1,40 @@
-"""The escrow of budgets: what cores may use stays within the documents."""
+"""Budgets over RMs: in one core, and what cores may use of the documents of the escrow."""
 
 from mutants.defect import Defect
-from mutants.operators import drop, swap
+from mutants.operators import drop, never, swap
 
+IN_CORE = ("budgets/test_budgets",)
 ESCROW = ("coordination/test_escrow",)
 
 BUDGETS = (
+    Defect(
+        "other-rms-sleep-on",
+        "quotas:note_freed",
+        never("waiters"),
+        "an ask of one RM waits for ever though another RM has released its budget",
+        IN_CORE,
+    ),
+    Defect(
+        "budget-leaves-first",
+        "Counting.steps",
+        swap("False , True", "True , False"),
+        "while members are counted anew a budget counts less than its former members have",
+        IN_CORE,
+    ),
+    Defect(
+        "usage-stays-with-nobody",
+        "Account.forget",
+        drop("allocated"),
+        "the budget of an RM that left is charged for ever",
+        IN_CORE,
+    ),
+    Defect(
+        "awake-for-nothing",
+        "Budgets._rest",
+        drop("pop"),
+        "a core that has told everybody of more room is called again and again",
+        IN_CORE,
+    ),
     Defect(
         "document-shrinks-before-the-core",
         "Escrow._shrink",
