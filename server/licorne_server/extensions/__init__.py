@@ -18,6 +18,11 @@ other names has a module with some of these tables:
     LISTS                 calls of State, each with what it lists
     METRICS               of a partition: arguments of `http.families.Metric`
     KEPT                  what outlives partitions, by its extension (`configurations/kept.py`)
+    MARKS                 column and form of operators' marks in the journal, by its extension
+    COMMANDS              columns of its commands in the journal
+    RECORDS               and of what they are made of
+    SUMMED                what the sum of all decisions covers of its effects, by the classes
+    NOT_SUMMED            those of its effects that decide nothing
 
 A name stands for a field, or for a field and how it is shown.
 
@@ -36,6 +41,11 @@ NAMES: Final = (
     "quota_change",
     "back_off",
     "hours",
+    "stops",
+    "drains",
+    "queue_stops",
+    "holds",
+    "budgets",
 )
 
 
@@ -57,9 +67,9 @@ class Reports(NamedTuple):
     without: str = ""
 
 
-def table(name: str) -> dict[str, Any]:
+def table(name: str) -> dict[Any, Any]:
     """One of these tables, of all extensions."""
-    found: dict[str, Any] = {}
+    found: dict[Any, Any] = {}
     for extension in NAMES:
         found |= getattr(import_module(f"{__name__}.{extension}"), name, {})
     return found

@@ -1,4 +1,13 @@
-"""Metrics of notices of preemption."""
+"""Notices of preemption in metrics and in the journal."""
+
+from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer, NoticesGiven
+from licorne_server.journal.forms import NUMBER, TEXT, Row, items
+
+_ANSWER = Row(NoticeAnswer, app_id=TEXT, key=TEXT, partition=TEXT, later=NUMBER)
+
+RECORDS = (_ANSWER,)
+COMMANDS = (Row(AnswerNotices, rm_id=TEXT, answers=items(_ANSWER)),)
+SUMMED = {NoticesGiven: {"partition": None, "notices": list, "withdrawn": list}}
 
 METRICS = (
     (

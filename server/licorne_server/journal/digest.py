@@ -11,11 +11,6 @@ from hashlib import blake2b
 
 import msgspec
 
-from licorne_core.extensions.drains.messages import NodeDrainBegun, NodeSchedulableSet
-from licorne_core.extensions.holds.messages import ApplicationChanged, ApplicationHeld, MarksEnded
-from licorne_core.extensions.notice.messages import NoticesGiven
-from licorne_core.extensions.queue_stops.messages import QueueStoppedSet
-from licorne_core.extensions.stops.messages import ApplicationStopped
 from licorne_core.messages.effects import (
     AllocationsMade,
     AllocationsRejected,
@@ -39,6 +34,7 @@ from licorne_core.messages.effects import (
     Unfinished,
 )
 from licorne_core.values.asks import Allocation
+from licorne_server.extensions import rows, table
 from licorne_server.journal.forms import Convert, packer
 
 BYTES = 16
@@ -70,7 +66,6 @@ SUMMED: dict[type, dict[str, Convert | None]] = {
     NodesAnswered: {"accepted": list, "rejected": _rows("node_id", "code")},
     PredicatesAsked: {"partition": None, "checks": list},
     PreemptionsAsked: {"partition": None, "checks": list},
-    NoticesGiven: {"partition": None, "notices": list, "withdrawn": list},
     ContainerStatesChanged: {"partition": None, "states": _rows("app_id", "key")},
     Registered: {"session": None},
     RegistrationFailed: {},
@@ -79,17 +74,12 @@ SUMMED: dict[type, dict[str, Convert | None]] = {
     ConfigurationRefused: {},
     ReplayEnded: {"missing": None},
     OperatorRefused: {"refusal": None},
-    NodeSchedulableSet: {"changed": None, "allocations": None},
-    NodeDrainBegun: {"terms.start": None, "terms.deadline": None, "terms.allocations": None, "exempt": None},
-    ApplicationStopped: {"allocations": None, "asks": None},
-    QueueStoppedSet: {"changed": None, "state": None},
-    ApplicationHeld: {"changed": None, "asks": None, "allocations": None},
-    ApplicationChanged: {"changed": None, "queue": None, "marks.priority": None, "marks.queue": None},
+    **table("SUMMED"),
 }
 _PACKS = {kind: (kind.__name__, packer({"rm_id": None, **columns})) for kind, columns in SUMMED.items()}
 
-LEFT_OUT = frozenset({Unfinished, Happened, MarksEnded})
-"""Effects that decide nothing: a rest to come, facts for people, and marks that nobody needs any more."""
+LEFT_OUT = frozenset({Unfinished, Happened, *rows("NOT_SUMMED")})
+"""Effects that decide nothing: a rest to come, facts for people, and such ones of extensions."""
 
 _encode: Callable[[object], bytes] = msgspec.msgpack.Encoder().encode
 

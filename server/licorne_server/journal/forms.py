@@ -10,6 +10,7 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from licorne_core.messages.operators import OperatorMark
 from licorne_server.journal.records import Unreadable
 
 Convert = Callable[[Any], Any]
@@ -162,6 +163,10 @@ class Row(Form):
         return _in_turn(readings, lambda values: build(dict(zip(names, values, strict=True))))
 
 
+NAMED = array(TEXT, TEXT)
+"""The name of a partition, with that of a thing in it."""
+
+
 def packer(columns: Mapping[str, Convert | None]) -> Callable[[Any], Sequence[Any]]:
     """Gives the values of an object at these paths; those with a conversion are converted."""
     inner = [(at, pack) for at, pack in enumerate(columns.values()) if pack is not None]
@@ -178,3 +183,6 @@ def packer(columns: Mapping[str, Convert | None]) -> Callable[[Any], Sequence[An
         return row
 
     return pack_all
+
+
+MARK = Row(OperatorMark, by=TEXT, time=NUMBER, message=TEXT)

@@ -1,19 +1,12 @@
 """The table of all commands and their fields."""
 
-from collections import namedtuple
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, make_dataclass
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
 from licorne_core.config import SubmittedConfig, submitted
-from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
-from licorne_core.extensions.drains.messages import Cordon, DrainNode, DrainTerms, SetNodeSchedulable
-from licorne_core.extensions.holds.messages import ApplicationMarks, ChangeApplication, HoldApplication
-from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
-from licorne_core.extensions.queue_stops.messages import SetQueueStopped
-from licorne_core.extensions.stops.messages import StopApplication
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
@@ -45,16 +38,16 @@ from licorne_core.messages.commands import (
     UpdateNodes,
 )
 from licorne_core.messages.fairness import KeptUsage, UsageOwner
-from licorne_core.messages.kept import Kept
-from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import RmId, UserGroup
 from licorne_core.values.rm_caps import RmCaps, Shortage
 from licorne_core.values.slices import Tuning
 from licorne_server.configurations.kept import kept_forms
+from licorne_server.extensions import rows, table
 from licorne_server.journal.forms import (
     AMOUNTS,
     FLAG,
+    MARK,
     NUMBER,
     TEXT,
     TEXTS,
@@ -62,23 +55,13 @@ from licorne_server.journal.forms import (
     Form,
     Reading,
     Row,
-    array,
     items,
     optional,
-    packer,
     pairs,
     plain,
     word,
 )
 from licorne_server.journal.records import Digest
-
-
-class OperatorMarks(NamedTuple):
-    """Marks of operators as a journal has them: in columns."""
-
-    nodes: Any
-    queues: Any
-    applications: Any
 
 
 class Again(NamedTuple):
@@ -97,56 +80,31 @@ _CONFIGURATION = Form(
 )
 """A configuration is written as its text, of which the reader makes what the writer made."""
 
-_MARK = Row(OperatorMark, by=TEXT, time=NUMBER, message=TEXT)
-_TERMS = Row(DrainTerms, start=NUMBER, deadline=optional(NUMBER), allocations=WHOLE)
-_CORDON = Row(Cordon, mark=_MARK, drain=optional(_TERMS))
-_APPLICATION_MARKS = Row(
-    ApplicationMarks,
-    hold=optional(_MARK),
-    change=optional(_MARK),
-    priority=optional(WHOLE),
-    queue=TEXT,
-)
-_NAMED = array(TEXT, TEXT)
-_COLUMNS = {"drains": "nodes", "queue_stops": "queues", "holds": "applications"}
-"""Columns of marks, by the extensions that know them."""
-_MARKED = {
-    "nodes": pairs(_NAMED, _CORDON),
-    "queues": pairs(_NAMED, _MARK),
-    "applications": pairs(_NAMED, _APPLICATION_MARKS),
-}
-_pack_marked = packer({column: form.pack for column, form in _MARKED.items()})
-_MARKS = Row(
-    OperatorMarks,
-    lambda values: {name: values[column] for name, column in _COLUMNS.items() if values.get(column)},
-    lambda marks: _pack_marked(OperatorMarks(*[marks.get(name, {}) for name in _COLUMNS])),
-    **_MARKED,
-)
 
+def _by_extension(name: str, columns: Mapping[str, tuple[str, Form]]) -> Row:
+    """A mapping of what each extension knows: the names of columns, and their forms."""
+
+    def pack(found: Mapping[str, Any]) -> list[Any]:
+        return [form.pack(found.get(of, {})) for of, (_, form) in columns.items() if form.pack is not None]
+
+    def build(values: Mapping[str, Any]) -> dict[str, Any]:
+        found = {of: values.get(column) for of, (column, _) in columns.items()}
+        return {of: known for of, known in found.items() if known}
+
+    kind = make_dataclass(name, [column for column, _ in columns.values()])
+    return Row(kind, build, pack, **dict(columns.values()))
+
+
+_MARKS = _by_extension("OperatorMarks", table("MARKS"))
 _OWNER = Row(UsageOwner, path=TEXT, user=TEXT)
 _SUMS = plain(dict[str, float])
 _USAGE = Row(KeptUsage, half_life=NUMBER, time=NUMBER, values=_SUMS, amounts=AMOUNTS, before=_SUMS)
-_KEPT: Mapping[str, tuple[str, Form]] = {
-    "fair_memory": ("usage", pairs(_OWNER, _USAGE)),
-    **{of: (form.name, pairs(form.owner, form.value)) for of, form in kept_forms().items()},
-}
-"""Columns of what partitions keep, by the extensions that keep it."""
-
-
-def _kept_columns(kept: Kept) -> list[Any]:
-    return [form.pack(kept.get(of, {})) for of, (_, form) in _KEPT.items() if form.pack is not None]
-
-
-def _kept_of(columns: Mapping[str, Any]) -> Kept:
-    found = {of: columns.get(name) for of, (name, _) in _KEPT.items()}
-    return {of: kept for of, kept in found.items() if kept}
-
-
-_MEMORY = Row(
-    namedtuple("PartitionMemory", [name for name, _ in _KEPT.values()]),
-    _kept_of,
-    _kept_columns,
-    **dict(_KEPT.values()),
+_MEMORY = _by_extension(
+    "PartitionMemory",
+    {
+        "fair_memory": ("usage", pairs(_OWNER, _USAGE)),
+        **{of: (form.name, pairs(form.owner, form.value)) for of, form in kept_forms().items()},
+    },
 )
 _POLICY = Row(PredicatePolicy, deadline=NUMBER, fail_mode=word(FailMode), judges_victims=FLAG)
 _NODE = Row(
@@ -233,10 +191,6 @@ _ASK = Row(
 _REFUSAL = Row(NodeRefusal, node_id=TEXT, reason=TEXT)
 _ANSWER = Row(PredicateAnswer, check=WHOLE, refused=items(_REFUSAL))
 _PREEMPTION_ANSWER = Row(PreemptionAnswer, check=WHOLE, needed=AMOUNTS)
-_NOTICE_ANSWER = Row(NoticeAnswer, app_id=TEXT, key=TEXT, partition=TEXT, later=NUMBER)
-_PATTERN = Row(BudgetPattern, rm=TEXT, partition=TEXT, queue=TEXT)
-_AMOUNTS_OF = plain(dict[str, dict[str, int]])
-_BUDGET = Row(Budget, name=TEXT, limit=AMOUNTS, members=items(_PATTERN), slices=optional(_AMOUNTS_OF))
 
 COMMANDS = (
     Row(Tick, decisions=WHOLE),
@@ -260,29 +214,12 @@ COMMANDS = (
     Row(RemoveRm, rm_id=TEXT),
     Row(AnswerPredicates, rm_id=TEXT, answers=items(_ANSWER)),
     Row(AnswerPreemptions, rm_id=TEXT, answers=items(_PREEMPTION_ANSWER)),
-    Row(AnswerNotices, rm_id=TEXT, answers=items(_NOTICE_ANSWER)),
     Row(NotePredicatesSent, rm_id=TEXT, check=WHOLE),
     Row(BeginReplay, rm_id=TEXT),
     Row(EndReplay, rm_id=TEXT, nodes=WHOLE, applications=WHOLE, allocations=WHOLE),
     Row(SetHold, rm_id=TEXT, hold=word(Hold), on=FLAG),
-    Row(SetNodeSchedulable, rm_id=TEXT, partition=TEXT, node_id=TEXT, schedulable=FLAG, mark=_MARK),
-    Row(DrainNode, rm_id=TEXT, partition=TEXT, node_id=TEXT, seconds=optional(NUMBER), mark=_MARK),
-    Row(StopApplication, rm_id=TEXT, partition=TEXT, app_id=TEXT, reason=TEXT),
-    Row(SetQueueStopped, rm_id=TEXT, partition=TEXT, queue=TEXT, stopped=FLAG, mark=_MARK),
-    Row(HoldApplication, rm_id=TEXT, partition=TEXT, app_id=TEXT, held=FLAG, mark=_MARK),
-    Row(
-        ChangeApplication,
-        rm_id=TEXT,
-        partition=TEXT,
-        app_id=TEXT,
-        priority=optional(WHOLE),
-        reset_priority=FLAG,
-        queue=TEXT,
-        mark=_MARK,
-    ),
     Row(RefuseNewWork, shortage=word(Shortage), reason=TEXT),
-    Row(SetBudgets, budgets=items(_BUDGET), floating=items(TEXT, frozenset)),
-    Row(SetBudgetSlices, budget=TEXT, slices=_AMOUNTS_OF),
+    *rows("COMMANDS"),
 )
 """All commands."""
 
@@ -313,10 +250,10 @@ ROWS = {
         *ENTRIES,
         OPTIONS,
         *(_BACKOFF, _TUNING, _CAPS),
-        *(_MARK, _TERMS, _CORDON, _APPLICATION_MARKS, _MARKS),
+        *(MARK, _MARKS, *rows("RECORDS")),
         *(_OWNER, _USAGE, *chain.from_iterable(form.rows for form in kept_forms().values()), _MEMORY),
         *(_POLICY, _NODE, _USER, _APPLICATION, _REMOVAL, _RELEASE, _ASK),
-        *(_REFUSAL, _ANSWER, _PREEMPTION_ANSWER, _NOTICE_ANSWER, _PATTERN, _BUDGET),
+        *(_REFUSAL, _ANSWER, _PREEMPTION_ANSWER),
     )
 }
 """All records by their names."""
