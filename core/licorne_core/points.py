@@ -22,7 +22,7 @@ from licorne_core.scheduling.measures import Remedies
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.dirty import Dirty
-from licorne_core.values.asks import Ask
+from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import Resources
 from licorne_core.values.timers import Timer, Timers
@@ -73,6 +73,9 @@ class Extension:
 
     def removed(self, queue: Queue) -> None:
         """A queue is gone, and was empty."""
+
+    def flagged(self) -> None:
+        """The RM has other flags in its extra configuration (`context.flags`); all asks are tried anew."""
 
     def reloaded(self, now: float) -> None:
         """All queues of a partition that was there before have followed another configuration."""
@@ -129,6 +132,15 @@ class Extension:
 
     def lost(self, node: Node) -> None:
         """A node is gone, or its partition is: keep nothing of it."""
+
+    def state_entered(self, leaf: Queue, app: Application) -> None:
+        """An application of a leaf of interest is in another state."""
+
+    def served(self, leaf: Queue, app: Application, allocation: Allocation, now: float) -> None:
+        """An ask was placed by a decision in a leaf of interest, and is booked."""
+
+    def departed(self, leaf: Queue, app: Application) -> None:
+        """An application has left a leaf of interest."""
 
     def grown(self, leaf: Queue, now: float) -> None:
         """Usage was booked in the leaf regardless of its maximum: recovered, resized, placed."""
@@ -218,6 +230,15 @@ class Extension:
     def idle(self, now: float) -> None:
         """A turn has ended that left asks, and nothing is tried before something changes."""
 
+    # Order
+
+    def admitted(self, leaf: Queue, app: Application) -> Sequence[tuple[Application, bool]] | None:
+        """Applications of a leaf of interest that are ranked anew with this one; None: as all others.
+
+        Each with True if it may be looked at.
+        """
+        return None
+
     # Order: one extension at the most sets `app.bonus`, by `scheduling.order.raise_by`
 
     # Audit
@@ -236,18 +257,20 @@ MOST_SETTLED: Final = 500
 """Things that an extension lets follow the time at once where others are about to read them."""
 
 POINTS: Final = {
-    "configuration": ("configure", "settled", "removed", "reloaded", "adapt", "follow"),
-    "life": (
-        *("leaf_for", "arriving", "entered", "left", "gone", "dispose", "replayed"),
-        *("ended", "answered", "lost", "grown", "put_off", "has", "went"),
-    ),
-    "what outlives": ("take_marks", "marks", "kept", "restore"),
+    "configuration": ("keys", "configure", "settled", "removed", "flagged", "reloaded", "adapt", "follow"),
+    "whole core": ("shared",),
+    "admission": ("leaf_for", "arriving"),
+    "rules": ("rules",),
     "quotas": ("quotas", "counted"),
-    "usage and time": ("settle", "begin", "pass_time", "work", "awaited", "idle"),
-    "turn": ("visited", "pauses"),
-    "audit": ("recount",),
+    "turn": ("begin", "visited", "pauses", "idle"),
+    "order": ("admitted",),
+    "life of requests": ("entered", "left", "served", "ended", "answered", "put_off", "grown", "settle"),
+    "life of things": ("state_entered", "departed", "gone", "dispose", "lost", "has", "went"),
+    "time": ("pass_time", "work", "awaited"),
+    "outside": ("handlers", "reports", "recount"),
+    "what outlives": ("take_marks", "marks", "kept", "restore", "replayed"),
 }
-"""The methods of `Extension` by their points, beside the tables of an extension's other modules."""
+"""The points: methods of `Extension`, and modules with tables, by what they are about."""
 
 Kinds = Sequence[tuple[str, int, type[Extension]]]
 """Names and bits of extensions, in the order of the table."""
@@ -266,11 +289,12 @@ class Points:
         self._ask(tuple(kind(name, bit, context) for name, bit, kind in self._kinds))
         context.extensions.update({each.name: each for each in self.all})
         context.visited, context.pausing = self.visited, self.pauses
+        context.dirty.ranks.admitting = self.admitted
 
     def close(self, context: CheckContext) -> None:
         """The partition is gone: nothing leads from its parts to the extensions, which lead to them."""
         context.extensions.clear()
-        context.visited = context.pausing = ()
+        context.visited = context.pausing = context.dirty.ranks.admitting = ()
         self._ask(())
 
     @property
@@ -285,6 +309,7 @@ class Points:
         self.configure = self._at("configure")
         self.settled = self._at("settled")
         self.removed = self._at("removed")
+        self.flagged = self._at("flagged")
         self.reloaded = self._at("reloaded")
         self.adapt = self._at("adapt")
         self.follow = self._at("follow")
@@ -296,6 +321,10 @@ class Points:
         self.ended = self._at("ended")
         self.answered = self._at("answered")
         self.lost = self._at("lost")
+        self.state_entered = self._at("state_entered")
+        self.served = self._at("served")
+        self.departed = self._at("departed")
+        self.admitted = self._at("admitted")
         self.grown = self._at("grown")
         self.leaf_for = self._at("leaf_for")
         self.replayed = self._at("replayed")

@@ -91,10 +91,7 @@ HERE: dict[str, Callable[[], object]] = {
         )
     ),
     "no `partitions`": lambda: fails("partitions: []", "checksum: ''"),
-    "`stateaware`": lambda: (
-        not read_extra({}).state_aware_as_fifo
-        and read_extra({"stateaware-as-fifo": "true"}).state_aware_as_fifo
-    ),
+    "`stateaware`": lambda: not read_extra({}).flags and read_extra({"stateaware-as-fifo": "true"}).flags,
     "partitions whose names differ in case only": lambda: fails(
         "partitions: [{name: a, queues: [{name: b}]}, {name: A, queues: [{name: b}]}]"
     ),

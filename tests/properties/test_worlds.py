@@ -28,7 +28,7 @@ def test_worlds_have_every_order() -> None:
     """All orders of nodes and of applications are played, and ageing, so that the oracle has to know them."""
     drawn = repr([World(seed, 1).steps for seed in range(100)])
     words = [policy.value for policies in (NodeSortType, AppSortPolicy) for policy in policies]
-    words.append("ageing")
+    words += ["ageing", "stateaware"]
     assert [word for word in words if f'"{word}"' not in drawn] == []
 
 

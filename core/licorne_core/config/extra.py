@@ -5,6 +5,7 @@ Durations are written as in Go: ``30s``, ``1h5m``, ``1.5h``.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from licorne_core.config.kinds import Key, Kind, section
@@ -60,9 +61,9 @@ class ExtraConfig:
     """Settings in ``extraConfig``.
 
     Without `event_tracking` no event is noted. The other `event_` settings are numbers of events,
-    or of streams of events. `health_interval` is in seconds, 0 for off. With `state_aware_as_fifo`
-    the sort policy ``stateaware`` means ``fifo``. `log_levels` maps logger names to one of debug,
-    info, warn, error, dpanic, panic and fatal; the empty name is the level of all others.
+    or of streams of events. `health_interval` is in seconds, 0 for off. `flags` are those of extensions
+    that are on. `log_levels` maps logger names to one of debug, info, warn, error, dpanic, panic and
+    fatal; the empty name is the level of all others.
     """
 
     event_tracking: bool = True
@@ -72,11 +73,19 @@ class ExtraConfig:
     event_max_streams_per_host: int = 15
     event_response_size: int = 10_000
     health_interval: float = 30.0
-    state_aware_as_fifo: bool = False
+    flags: Mapping[str, bool] = field(default_factory=dict)
     log_levels: Mapping[str, str] = field(default_factory=dict)
 
 
 _STANDARD = ExtraConfig()
+
+
+class Flag(NamedTuple):
+    """A flag of an extension, off by default: its key, meaning and section of the specification."""
+
+    name: str
+    what: str
+    spec: str
 
 
 class _Setting(NamedTuple):
@@ -108,12 +117,6 @@ def _interval(text: str) -> float | None:
 
 
 _SETTINGS = (
-    _flag(
-        "stateaware-as-fifo",
-        "state_aware_as_fifo",
-        "true: `stateaware` leaves are `fifo`, as in newer releases of the older core",
-        "2.4",
-    ),
     _flag(
         "event.trackingEnabled",
         "event_tracking",
@@ -154,7 +157,18 @@ _SETTINGS = (
 
 _ALLOWED_LEVELS = f"{', '.join(f'`{level}`' for level in _LEVELS)}, or a number from -1 to 5"
 
+
+def _flags() -> dict[str, Key]:
+    """The flags of extensions, looked up by name, as the configuration names none of them."""
+    modules = import_module("licorne_core.extensions").modules("keys")
+    flags = (flag for _, module in modules for flag in getattr(module, "FLAGS", ()))
+    return {flag.name: Key(flag.name, Kind.FLAG, flag.what, flag.spec, "false") for flag in flags}
+
+
+_OF_EXTENSIONS = _flags()
+
 EXTRA = section(
+    *_OF_EXTENSIONS.values(),
     *(each.key for each in _SETTINGS),
     Key(
         "log.level", Kind.TEXT, "from which level on the server writes lines", "2.8", allowed=_ALLOWED_LEVELS
@@ -180,7 +194,8 @@ def read_extra(extra: Mapping[str, str]) -> ExtraConfig:
     """Read the known keys; a value that cannot be understood counts as not given."""
     read = {setting: read(extra.get(key.name, "").strip()) for key, setting, read in _SETTINGS}
     given = {setting: value for setting, value in read.items() if value is not None}
-    return ExtraConfig(**given, log_levels=_log_levels(extra))
+    flags = {name: True for name in _OF_EXTENSIONS if _FLAGS.get(extra.get(name, "").strip())}
+    return ExtraConfig(**given, flags=flags, log_levels=_log_levels(extra))
 
 
 def logger_of(key: str) -> str | None:

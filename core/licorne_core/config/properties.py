@@ -56,11 +56,16 @@ def _of_extensions(table: str) -> Iterator[Any]:
         yield from getattr(module, table, ())
 
 
+def _words(property_name: str) -> dict[str, Any]:
+    """Words of extensions for a property, with the settings that they give."""
+    return {word: value for name, word, value in _of_extensions("WORDS") if name == property_name}
+
+
 _PROPERTIES = (
     _property(
         APP_SORT_POLICY,
         "app_sort",
-        member_of(AppSortPolicy),
+        one_of({policy.value: policy for policy in AppSortPolicy} | _words(APP_SORT_POLICY)),
         "the order of applications: first come; least usage first; or first come, with new "
         "applications starting one at a time. Children of a parent are always ordered fairly",
         "5.2",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from licorne_core.values.errors import Place
 from licorne_core.values.names import Acl, Pattern, is_pattern
@@ -15,7 +15,12 @@ class AppSortPolicy(Enum):
 
     FIFO = "fifo"
     FAIR = "fair"
-    STATE_AWARE = "stateaware"
+
+
+class OtherSort(NamedTuple):
+    """An order of an extension, by its word: first come, but for what the extension has to say."""
+
+    value: str
 
 
 class PreemptionPolicy(Enum):
@@ -46,7 +51,7 @@ class QueueSettings:
     widest first, count for root only. `half_life` is in seconds. `weight` is from 0 to 1.
     """
 
-    app_sort: AppSortPolicy = AppSortPolicy.FIFO
+    app_sort: AppSortPolicy | OtherSort = AppSortPolicy.FIFO
     priority_sort: bool = True
     priority_fence: bool = False
     priority_offset: int = 0

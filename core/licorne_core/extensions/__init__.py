@@ -31,6 +31,7 @@ NAMES = (
     "holds",
     "queue_stops",
     "back_off",
+    "state_aware",
 )
 
 BITS = {name: 1 << number for number, name in enumerate(NAMES, 4)}

@@ -64,8 +64,6 @@ CREATION_TAG = "yunikorn.apache.org/creationTime"
 
 _MAX_MILLISECONDS = (2**63 - 1) // 1_000_000
 
-_FIRST_COMES_FIRST = frozenset({AppSortPolicy.FIFO, AppSortPolicy.STATE_AWARE})
-
 
 def gang_of(new: NewApplication, now: float) -> Gang:
     """Gang of a new application."""
@@ -131,7 +129,7 @@ def check_gang(app_id: AppId, leaf: Queue, leaf_max: Resources | None, gang: Gan
                 f"application {app_id} has a negative placeholderAsk: {name} of {value}",
                 Refusal.INVALID,
             )
-    if leaf.settings.app_sort not in _FIRST_COMES_FIRST:
+    if leaf.settings.app_sort is AppSortPolicy.FAIR:
         raise Rejected(
             f"queue {leaf.path} cannot run application {app_id} with task group request: "
             "unsupported sort type",

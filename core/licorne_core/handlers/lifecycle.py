@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Final
 
-from licorne_core.config.schema import AppSortPolicy
 from licorne_core.handlers.outcome import Deadline, Deadlines, Firing
 from licorne_core.messages.effects import ApplicationUpdate
 from licorne_core.messages.events.allocations import Freed, Placed, cancelled
@@ -14,8 +13,7 @@ from licorne_core.model.apps.gang import ON_GONE, Gone, Left, PairEvent
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import COMPLETING_TIME, SCHEDULABLE, AppEvent
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.queues.queue import STARTING_TIME, Queue
-from licorne_core.model.queues.tree import is_state_aware
+from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tally
 from licorne_core.partitions.partition import Partition, forget_ended, remember_completed
 from licorne_core.scheduling.order import count_raised
@@ -24,17 +22,13 @@ from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ranking import NO_PRIORITY
 from licorne_core.values.resources import charge, refund
-from licorne_core.values.rule_kinds import tag_value
 from licorne_core.values.timers import Due, Timer
-
-NO_STARTING_TAG = "application.stateaware.disable"
 
 CLEANING_TIME = 10.0
 """Seconds until an empty queue that is draining or dynamic is removed (spec § 4.3)."""
 
 # Read from their enumerations once: that costs as much as two calls, for every allocation.
 _RUNNING: Final = AppState.RUNNING
-_STATE_AWARE: Final = AppSortPolicy.STATE_AWARE
 
 _TERMINAL = frozenset({AppState.COMPLETED, AppState.FAILED})
 
@@ -65,8 +59,8 @@ def advance(
     partition.dirty.mark_state(app)
     if before is AppState.COMPLETING:
         partition.timers.cancel(Timer(Due.COMPLETE, app.app_id))
-    if app.state is not AppState.RUNNING:
-        _end_start(partition, leaf, app)
+    for extension in partition.points.state_entered if leaf.interests else ():
+        extension.state_entered(leaf, app)
     if app.state is AppState.COMPLETING:
         partition.timers.set(Timer(Due.COMPLETE, app.app_id), now + COMPLETING_TIME)
     if app.state in _TERMINAL:
@@ -122,16 +116,11 @@ def what_is_left(app: Application) -> Left:
 def allocation_made(
     partition: Partition, leaf: Queue, app: Application, allocation: Allocation, now: float
 ) -> list[ApplicationUpdate]:
-    """The core has made an allocation: its application runs now, or is starting (§§ 5.1.1, 5.2)."""
+    """The core has made an allocation: its application runs now (§ 5.1.1)."""
     partition.counters.allocations_made += 1
     leaf.counters.allocations_made += 1
-    by_state = leaf.settings.app_sort is _STATE_AWARE
-    starts = by_state and is_state_aware(partition.tree, leaf)
-    if allocation.ask.placeholder:
-        # Until the gang is complete its application goes on as the oldest accepted one.
-        starts = starts and app.gang.is_complete(app.placeholder_allocated)
-    if starts or leaf.admission.starting is app:
-        note_start(partition, leaf, app, now)
+    for extension in partition.points.served if leaf.interests else ():
+        extension.served(leaf, app, allocation, now)
     return placed(partition, app, allocation, now)
 
 
@@ -225,9 +214,10 @@ def leave_leaf(partition: Partition, app: Application, now: float) -> None:
     leaf = partition.leaf_of(app)
     _count_running(leaf, app.state, AppState.COMPLETED)
     partition.dirty.mark(leaf.lineage)
-    _end_start(partition, leaf, app)
     partition.limits.leave(app)
     partition.dirty.forget_app(app)
+    for extension in partition.points.departed if leaf.interests else ():
+        extension.departed(leaf, app)
     del leaf.applications[app.app_id]
     if app.pending_count:
         for queue in leaf.lineage:
@@ -288,19 +278,6 @@ def look_again(partition: Partition, node: Node, now: float) -> None:
             extension.has(node, now)
 
 
-def note_start(partition: Partition, leaf: Queue, app: Application, now: float) -> None:
-    """An ask of a state-aware leaf was served: its application starts, or has started (§ 5.2)."""
-    starting = leaf.admission.starting
-    if starting is app:
-        _end_start(partition, leaf, app)
-    elif app.state is AppState.ACCEPTED and not _starts_at_once(app):
-        if starting is not None:
-            # Asks with a node are served whatever application is starting (§ 8.6).
-            _end_start(partition, leaf, starting)
-        _set_starting(partition, leaf, app)
-        partition.timers.set(Timer(Due.STARTED, app.app_id), now + STARTING_TIME)
-
-
 def _expire(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
     """Expire an application and tell the RM (§ 5.1.2), unless its id was reused."""
     app.enter(AppEvent.EXPIRE, now)
@@ -312,31 +289,11 @@ def _expire(partition: Partition, app: Application, now: float) -> list[Applicat
     return [ApplicationUpdate(app_id=app.app_id, state=state, time=now, message=event)]
 
 
-def _end_start(partition: Partition, leaf: Queue, app: Application) -> None:
-    if leaf.admission.starting is app:
-        partition.timers.cancel(Timer(Due.STARTED, app.app_id))
-        _set_starting(partition, leaf, None)
-
-
-def _set_starting(partition: Partition, leaf: Queue, starting: Application | None) -> None:
-    """Another application is starting in a state-aware leaf, or none any more."""
-    admission = leaf.admission
-    before = admission.next_accepted()
-    admission.starting = starting
-    for app in (before, admission.next_accepted()):
-        if app is not None:
-            partition.dirty.mark_app(app)
-
-
 def _count_running(leaf: Queue, before: AppState, after: AppState) -> None:
     """Queues count an application as running, or not any more."""
     change = (after is _RUNNING) - (before is _RUNNING)
     for queue in leaf.lineage if change else ():
         queue.running_applications += change
-
-
-def _starts_at_once(app: Application) -> bool:
-    return tag_value(app.tags, NO_STARTING_TAG).lower() == "true"
 
 
 def _expired(firing: Firing, timer: Timer) -> None:
@@ -345,15 +302,7 @@ def _expired(firing: Firing, timer: Timer) -> None:
     firing.outcome.updates += _expire(partition, forget_ended(partition, due, app_id), firing.now)
 
 
-def _started(firing: Firing, timer: Timer) -> None:
-    """An application counts as started, whatever it has."""
-    partition = firing.partition
-    app = partition.applications[timer.app_id]
-    _end_start(partition, partition.leaf_of(app), app)
-
-
 DEADLINES: Final[Deadlines] = {
     Due.EXPIRE: Deadline(_expired),
     Due.EXPIRE_REJECTED: Deadline(_expired),
-    Due.STARTED: Deadline(_started),
 }

@@ -21,7 +21,6 @@ from licorne_core.values.resources import Resources, in_units
 # A compiled dataclass does not give its objects' values: the codes that rules name stand here.
 PARTITION_NOT_SCHEDULING: Final = "PARTITION_NOT_SCHEDULING"
 APPLICATION_NOT_RUNNABLE: Final = "APPLICATION_NOT_RUNNABLE"
-ANOTHER_APPLICATION_STARTS: Final = "ANOTHER_APPLICATION_STARTS"
 ASK_BACKS_OFF: Final = "ASK_BACKS_OFF"
 WAITS_FOR_PLACEHOLDER: Final = "WAITS_FOR_PLACEHOLDER"
 TOO_MANY_ANSWERS_OWED: Final = "TOO_MANY_ANSWERS_OWED"
@@ -71,30 +70,6 @@ class StateCheck:
     def message(self) -> str:
         """The reason in one sentence."""
         return f"application {self.app_id} is {self.state}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartingCheck:
-    """A state-aware queue lets its applications in one by one (spec § 5.2).
-
-    `ahead` is the application that is starting, or the one that is next; empty if this one is.
-    """
-
-    queue: QueuePath
-    ahead: str
-
-    code = ANOTHER_APPLICATION_STARTS
-
-    @property
-    def passed(self) -> bool:
-        """True if it is this application's turn."""
-        return not self.ahead
-
-    def message(self) -> str:
-        """The reason in one sentence."""
-        if self.passed:
-            return f"next to start in queue {self.queue}"
-        return f"application {self.ahead} comes first in state-aware queue {self.queue}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,7 +325,6 @@ class NodesCheck:
 Check = (
     PartitionCheck
     | StateCheck
-    | StartingCheck
     | HeldCheck
     | StoppedQueueCheck
     | RunningCheck

@@ -308,8 +308,11 @@ class Rm:
 
 def follow(partition: Partition, extra: ExtraConfig) -> None:
     """Have a partition follow its RM's extra configuration (spec § 2.8)."""
-    if extra.state_aware_as_fifo != partition.tree.state_aware_as_fifo:
-        partition.tree.state_aware_as_fifo = extra.state_aware_as_fifo
+    context = partition.check_context
+    if extra.flags != context.flags:
+        context.flags = extra.flags
+        for extension in partition.points.flagged:
+            extension.flagged()
         for _ in partition.dirty.change_everything():
             pass
 

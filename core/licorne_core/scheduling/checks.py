@@ -27,7 +27,6 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Setback
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.queues.queue import Queue, stopped_above
-from licorne_core.model.queues.tree import is_state_aware
 from licorne_core.model.quotas import Quota, SharedQuota, Tracker, excess, first_exceeded
 from licorne_core.scheduling.preempting import AnswersOwed
 from licorne_core.scheduling.rules import (
@@ -77,26 +76,6 @@ class _ApplicationRuns(Rule):
 
     def named(self, obstacle: AppState | OperatorMark) -> tuple[str, str]:
         return self.codes[isinstance(obstacle, OperatorMark)], ""
-
-
-class _StartsNext(Rule):
-    """The application is the next to start, if its leaf is state-aware (spec § 5.2)."""
-
-    def obstacle(self, context: CheckContext, app: Application) -> Application | None:
-        if not _starts_in_turn(context, app):
-            return None
-        admission = app.leaf.admission
-        first: Application | None = admission.starting or admission.next_accepted()
-        return None if first is app else first
-
-    def reports(self, context: CheckContext, app: Application, obstacle: Application | None) -> Checks:
-        if _starts_in_turn(context, app):
-            ahead = "" if obstacle is None else obstacle.app_id
-            yield reasons.StartingCheck(queue=app.leaf.path, ahead=ahead)
-
-
-def _starts_in_turn(context: CheckContext, app: Application) -> bool:
-    return app.state is AppState.ACCEPTED and is_state_aware(context.tree, app.leaf)
 
 
 class _QueueRuns(Rule):
@@ -286,7 +265,6 @@ APPLICATION_RULES: Final = in_order(
     (
         _PartitionSchedules(Place.PARTITION, (reasons.PARTITION_NOT_SCHEDULING,)),
         _ApplicationRuns(Place.STATE, (reasons.APPLICATION_NOT_RUNNABLE, APPLICATION_HELD)),
-        _StartsNext(Place.TURN, (reasons.ANOTHER_APPLICATION_STARTS,), spares_reserved=True),
         QUEUE_RUNS,
         _MayStart(Place.START, tuple(reasons.RUNNING_CODES.values()), blockers.RunningLimit),
         *_of_extensions(applications=True),

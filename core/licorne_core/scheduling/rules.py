@@ -64,6 +64,8 @@ class CheckContext:
     """Effects of extensions that come behind those of the present command."""
     extensions: dict[str, Any] = field(default_factory=dict)
     """Those of the partition by their names, for what is theirs."""
+    flags: Mapping[str, bool] = field(default_factory=dict)
+    """Flags of extensions that are on in the RM's extra configuration."""
     visited: tuple[Any, ...] = ()
     pausing: tuple[Any, ...] = ()
     """Those that may pause an application."""

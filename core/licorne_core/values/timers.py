@@ -16,7 +16,6 @@ class Due(StrEnum):
     COMPLETE = "complete"
     PLACEHOLDERS = "stop placeholders"
     GO_ON = "go on with the work of a deadline"
-    STARTED = "count as started"
     ESCALATE = "escalate"
     EXPIRE = "expire"
     EXPIRE_REJECTED = "expire as rejected"

@@ -17,7 +17,6 @@ from licorne_core.messages.reasons import (
     PreemptionCheck,
     QueueCheck,
     RunningCheck,
-    StartingCheck,
     StateCheck,
 )
 from licorne_core.messages.reports import Explanation
@@ -69,9 +68,8 @@ def _check_message(check: Check) -> pb.Check:
         case StateCheck() | HeldCheck():
             message.kind, message.subject = "application", check.app_id
             message.since = nanoseconds(check.mark.time) if isinstance(check, HeldCheck) else 0
-        case StartingCheck() | StoppedQueueCheck():
-            message.kind = "starting" if isinstance(check, StartingCheck) else "stopped"
-            message.subject = check.queue
+        case StoppedQueueCheck():
+            message.kind, message.subject = "stopped", check.queue
         case AskBackOffCheck():
             message.kind, message.subject, message.until = "backoff", check.key, nanoseconds(check.until)
         case RunningCheck():

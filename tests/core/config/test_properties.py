@@ -12,6 +12,7 @@ from licorne_core.config.schema import AppSortPolicy, PreemptionPolicy, QueueSet
 from licorne_core.extensions.ageing.terms import Ageing
 from licorne_core.extensions.backfill import Backfill
 from licorne_core.extensions.hours.messages import HoursLimit
+from licorne_core.extensions.state_aware import POLICY
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.windows import Window
 from support.core.configurations import find, loaded, partition_text, root
@@ -153,7 +154,7 @@ def test_settings() -> None:
 def test_state_aware_is_a_policy_of_its_own() -> None:
     """The word stateaware is kept apart from fifo."""
     policy = settings_of({"application.sort.policy": "stateaware"}).app_sort
-    assert policy is AppSortPolicy.STATE_AWARE
+    assert policy == POLICY
 
 
 @pytest.mark.row(42)

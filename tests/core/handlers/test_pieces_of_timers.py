@@ -292,7 +292,6 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
     Due.COMPLETE: (_completing, _completing_gang),
     Due.PLACEHOLDERS: (_gang, _crowded, _crowded_in_doubt),
     Due.GO_ON: (_gang,),
-    Due.STARTED: (_starting,),
     Due.EXPIRE: (_completing,),
     Due.EXPIRE_REJECTED: (_rejected,),
     Due.CLEAN_QUEUES: (_gone, _gone_among_others),
@@ -312,7 +311,7 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
         _drained,
     ),
     Due.PLACE: (_lost,),
-    Due.EXTENSION: (_hours, _ageing, _asks, _noticed, _overdue),
+    Due.EXTENSION: (_starting, _hours, _ageing, _asks, _noticed, _overdue),
 }
 
 

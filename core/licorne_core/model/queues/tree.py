@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from licorne_core.config.schema import AppSortPolicy, QueueConfig, TemplateConfig
+from licorne_core.config.schema import QueueConfig, TemplateConfig
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.model.queues.queue import (
     NO_LIMITS,
@@ -122,8 +122,6 @@ class QueueTree:
         Root is a parent whatever its configuration says.
         """
         self.shares_stale = True
-        self.state_aware_as_fifo = False
-        """True if state-aware leaves are sorted as fifo ones (spec § 2.9 row 3)."""
         self._holdings = holdings or Holdings()
         self._queues: dict[str, Queue] = {}
         self._limited: dict[QueuePath, Queue] = {}
@@ -386,8 +384,3 @@ def check_reload(tree: QueueTree, root: QueueConfig) -> list[Problem]:
             if known is not None:
                 waiting.append((child, known))
     return problems
-
-
-def is_state_aware(tree: QueueTree, leaf: Queue) -> bool:
-    """True if the leaf lets in new applications one at a time (spec § 5.2, § 2.9 row 3)."""
-    return leaf.settings.app_sort is AppSortPolicy.STATE_AWARE and not tree.state_aware_as_fifo

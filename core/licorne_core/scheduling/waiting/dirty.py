@@ -6,7 +6,7 @@ each command and before each decision. `settle` also ranks changed applications 
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from licorne_core.config.schema import AppSortPolicy
 from licorne_core.model.apps.application import Application
@@ -15,30 +15,30 @@ from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.fair_shares import FairShares
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue, QueueState, derive_denominators, largest_quotient
-from licorne_core.model.queues.tree import QueueTree, is_state_aware
+from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.usage import Usage
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.order import app_key, queue_key, settle_priority
 from licorne_core.scheduling.reservations.promises import ReservationLimit
 from licorne_core.scheduling.waiting.wakeups import Wakeups
-from licorne_core.values.app_states import AppState
 from licorne_core.values.resources import Items
 
 _STOPPED: Final = QueueState.STOPPED
-_STATE_AWARE: Final = AppSortPolicy.STATE_AWARE
 _FIFO: Final = AppSortPolicy.FIFO
 
 
 class Ranks:
     """The places of applications in their leaves, and of queues among their siblings."""
 
-    __slots__ = ("_shares", "_tree", "_wakeups", "alone", "types")
+    __slots__ = ("_shares", "_tree", "_wakeups", "admitting", "alone", "types")
 
     def __init__(self, tree: QueueTree, wakeups: Wakeups, shares: FairShares) -> None:
         """Rank in these queues."""
         self._tree, self._wakeups, self._shares = tree, wakeups, shares
         self.alone: dict[Queue, None] = {}
         """Queues that are ranked alone, and may have an older key."""
+        self.admitting: tuple[Any, ...] = ()
+        """Extensions that say which applications of a leaf are looked at."""
         self.types: tuple[str, ...] = ()
         """Resource types of all asks so far, sorted: all count in the keys of queues."""
 
@@ -71,17 +71,13 @@ class Ranks:
         if wakeups.reserved.ready or wakeups.replacing.ready:
             wakeups.replacing.app_key_changed(app)
             wakeups.reserved.app_key_changed(app)
-        by_state = leaf.settings.app_sort is _STATE_AWARE
-        if not (by_state and is_state_aware(self._tree, leaf)):
-            self._place(app, leaf, due=True)
-            return
-        admission = leaf.admission
-        before = admission.next_accepted()
-        admission.note(app, present=app.app_id in leaf.applications and not app.held)
-        self._place(app, leaf, due=app.state is not AppState.ACCEPTED or app is admission.next_accepted())
-        for other in (before, admission.next_accepted()):
-            if other is not None and other is not app:
-                self._place(other, leaf, due=other is admission.next_accepted())
+        for extension in self.admitting if leaf.interests else ():
+            places = extension.admitted(leaf, app)
+            if places is not None:
+                for other, due in places:
+                    self._place(other, leaf, due=due)
+                return
+        self._place(app, leaf, due=True)
 
     def _place(self, app: Application, leaf: Queue, *, due: bool) -> None:
         present = app.pending_count and app.state in SCHEDULABLE and app.app_id in leaf.applications
@@ -294,7 +290,6 @@ class Dirty:
         for queue in self._tree.all():
             # Keys of another shape may come: nothing may be parked that is not ranked.
             queue.ranking.clear()
-            queue.admission.forget_accepted()
         for app in apps:
             if app.leaf is not None:
                 self.mark_app(app)
@@ -305,15 +300,10 @@ class Dirty:
     # Things that go
 
     def forget_app(self, app: Application) -> None:
-        """The application is gone; in a state-aware leaf the next one may be let in."""
+        """The application is gone."""
         self._apps.pop(app, None)
         self._wakeups.replacing.forget(app)
         self._wakeups.waiting.release(app)
-        admission = app.leaf.admission
-        admission.note(app, present=False)
-        due = admission.next_accepted()
-        if due is not None:
-            self.mark_app(due)
         app.leaf.ranking.discard(app)
 
     def forget_leaf(self, leaf: Queue) -> None:

@@ -210,7 +210,7 @@ def _allocating(queue: Queue) -> set[AppId]:
 def _check_deadlines(partition: Partition) -> None:
     of_rm, here = partition.rm.checks_of(partition.name), partition.calls.numbers
     _same("L1", f"{partition.name}: open predicate checks", of_rm, here)
-    of_app = (Due.COMPLETE, Due.PLACEHOLDERS, Due.STARTED, Due.ESCALATE, Due.UNRESERVE, Due.PLACE)
+    of_app = (Due.COMPLETE, Due.PLACEHOLDERS, Due.ESCALATE, Due.UNRESERVE, Due.PLACE)
     known: dict[Due, Container[AppId]] = {
         **dict.fromkeys(of_app, partition.applications),
         Due.EXPIRE: partition.completed,
@@ -228,10 +228,6 @@ def _check_deadlines(partition: Partition) -> None:
             require("L2", stands, f"{at}, which has no reservation")
     goes_on = any(timer.due is Due.GO_ON for timer in partition.timers.names())
     require("L1", goes_on == (partition.job is not None), f"{partition.name}: {goes_on}")
-    for queue in partition.tree.walk():
-        starting = queue.admission.starting
-        if starting is not None and Timer(Due.STARTED, starting.app_id) not in partition.timers:
-            raise InvariantBroken(f"L1: {queue.path}: {starting!r} starts for ever")
     for app in partition.applications.values():
         first = app.deadlines.next_deadline()
         timer = partition.timers.deadline(Timer(Due.ESCALATE, app.app_id))

@@ -3,6 +3,7 @@
 import pytest
 
 from licorne_core.config.schema import AppSortPolicy
+from licorne_core.extensions.state_aware import POLICY
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.values.ids import QueuePath
@@ -42,7 +43,7 @@ def test_dynamic_leaf_takes_the_nearest_template() -> None:
     assert far.max == {"vcore": 20000 * CORES, "memory": 600000}
     assert far.guaranteed == {"vcore": 1000 * CORES, "memory": 1000}
     assert far.max_applications == 10
-    assert far.settings.app_sort is AppSortPolicy.STATE_AWARE
+    assert far.settings.app_sort == POLICY
     near = created(tree, "root.parent.sales")
     assert near.max == {"vcore": 21000 * CORES, "memory": 610000}
     assert near.guaranteed is None

@@ -1,0 +1,32 @@
+"""The rule that an accepted application of a state-aware leaf waits until it is the next to start."""
+
+from licorne_core.extensions.state_aware import NAME
+from licorne_core.messages.checks import RuleCheck
+from licorne_core.model.apps.application import Application
+from licorne_core.scheduling.rules import CheckContext, Checks, Place, Rule
+
+ANOTHER_APPLICATION_STARTS = "ANOTHER_APPLICATION_STARTS"
+
+
+class _StartsNext(Rule):
+    """The application is the next to start. It is not ranked before, so no pass asks for this rule."""
+
+    def obstacle(self, context: CheckContext, app: Application) -> Application | None:
+        found: Application | None = context.extensions[NAME].ahead_of(app)
+        return found
+
+    def reports(self, context: CheckContext, app: Application, obstacle: Application | None) -> Checks:
+        if context.extensions[NAME].waits_in_turn(app):
+            text = f"next to start in queue {app.leaf.path}"
+            if obstacle is not None:
+                text = f"application {obstacle.app_id} comes first in state-aware queue {app.leaf.path}"
+            yield RuleCheck(
+                code=ANOTHER_APPLICATION_STARTS,
+                kind="starting",
+                subject=app.leaf.path,
+                text=text,
+                passed=obstacle is None,
+            )
+
+
+RULES = (_StartsNext(Place.TURN, (ANOTHER_APPLICATION_STARTS,), spares_reserved=True),)
