@@ -130,9 +130,6 @@ class Extension:
     def answered(self, app: Application) -> None:
         """The RM has answered about nodes that nothing of the application is on yet, or does not answer."""
 
-    def lost(self, node: Node) -> None:
-        """A node is gone, or its partition is: keep nothing of it."""
-
     def state_entered(self, leaf: Queue, app: Application) -> None:
         """An application of a leaf of interest is in another state."""
 
@@ -145,13 +142,13 @@ class Extension:
     def grown(self, leaf: Queue, now: float) -> None:
         """Usage was booked in the leaf regardless of its maximum: recovered, resized, placed."""
 
-    # Nodes that are closed to new allocations (`Node.closed`)
+    # Nodes; some are closed to new allocations (`Node.closed`)
 
     def has(self, node: Node, now: float) -> None:
         """A closed node has come, or an allocation has come to one or is not to be stopped any more."""
 
     def went(self, node: Node) -> None:
-        """A closed node has gone, with all that was on it."""
+        """A node has gone, with all that was on it."""
 
     # Marks: what operators did, which outlives the partition and the registration
 
@@ -265,7 +262,7 @@ POINTS: Final = {
     "turn": ("begin", "visited", "pauses", "idle"),
     "order": ("admitted",),
     "life of requests": ("entered", "left", "served", "ended", "answered", "put_off", "grown", "settle"),
-    "life of things": ("state_entered", "departed", "gone", "dispose", "lost", "has", "went"),
+    "life of things": ("state_entered", "departed", "gone", "dispose", "has", "went"),
     "time": ("pass_time", "work", "awaited"),
     "outside": ("handlers", "reports", "recount"),
     "what outlives": ("take_marks", "marks", "kept", "restore", "replayed"),
@@ -320,7 +317,6 @@ class Points:
         self.dispose = self._at("dispose")
         self.ended = self._at("ended")
         self.answered = self._at("answered")
-        self.lost = self._at("lost")
         self.state_entered = self._at("state_entered")
         self.served = self._at("served")
         self.departed = self._at("departed")

@@ -220,9 +220,8 @@ def _decommission(job: OutcomeJob, partition: Partition, node: Node) -> Iterator
         yield 1
     yield from forget_foreign_on(job, partition, node)
     partition.cluster.remove(node, job.now)
-    if node.closed is not None:
-        for extension in partition.points.went:
-            extension.went(node)
+    for extension in partition.points.went:
+        extension.went(node)
     partition.counters.nodes_decommissioned += 1
     total = partition.rm.core.floating.shown(partition.nodes.total)
     partition.journal.note_all(node_removed(job.now, node.node_id, total))

@@ -25,7 +25,6 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import note_freed
-from licorne_core.points import Points
 from licorne_core.scheduling.reservations.reserving import Reservations, note_allocating
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation, Ask
@@ -307,10 +306,8 @@ class Cluster:
         nodes: NodeBook,
         dirty: Dirty,
         reservations: Reservations,
-        points: Points,
     ) -> None:
         """Book in one partition."""
-        self._points = points
         self._root = root
         root.overhang = nodes.overhang
         self._nodes = nodes
@@ -338,8 +335,6 @@ class Cluster:
         _lose_claims(node)
         self._nodes.remove(node)
         self._dirty.forget_node(node)
-        for extension in self._points.lost:
-            extension.lost(node)
         self._resized()
 
     def set_schedulable(self, node: Node, *, schedulable: bool) -> bool:

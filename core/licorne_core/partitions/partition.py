@@ -144,7 +144,7 @@ class Partition:
             self.moves, self.dirty, self.asks, keeping, self.reservations, self.counters
         )
         self.pairs = Pairs(self.nodes, keeping, self.reservations, self.moves, self.allocations)
-        self.cluster = Cluster(self.tree.root, self.nodes, self.dirty, self.reservations, self.points)
+        self.cluster = Cluster(self.tree.root, self.nodes, self.dirty, self.reservations)
 
     def _check_context(self, options: Options) -> CheckContext:
         return CheckContext(

@@ -78,8 +78,6 @@ def _take_apart(partition: Partition) -> Iterator[int]:
     while nodes:
         _, node = nodes.popitem()
         partition.nodes.changed.forget(node)
-        for extension in partition.points.lost:
-            extension.lost(node)
         for things in (node.allocations, node.foreign, node.reservations, node.claims):
             yield from _empty(things)
         yield 1

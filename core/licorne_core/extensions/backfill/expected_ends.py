@@ -4,7 +4,7 @@ What is known of a node is kept until the node changes, the first end there has 
 it rests on are others: a search for a start reads all nodes, and most are as they were at the last one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Final, NamedTuple
 
@@ -124,6 +124,12 @@ class ExpectedEnds:
         """Forget a node, which is gone or is read anew."""
         known = self._forecasts.pop(node, None)
         self.undeclared -= known is not None and known.learnt != _DECLARED
+
+    def forget_all(self) -> Iterator[int]:
+        """Forget all nodes, in steps."""
+        while self._forecasts:
+            self._forecasts.popitem()
+            yield 1
 
     def on(self, node: Node, now: float) -> Forecast:
         """The node from unix seconds `now` on."""

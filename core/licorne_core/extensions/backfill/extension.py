@@ -35,7 +35,7 @@ class PartitionStarts(Extension):
         """What is known of the expected ends on nodes."""
         self.shadows = Shadows(context, Backfill.OFF)
         search = StartSearch(context, self.ends)
-        self.shadows.trying = PlannedStarts(context, search)
+        self.shadows.decide = PlannedStarts(context, search).decide
         self.remedies = {StartRequest: Starting(context, self.shadows, search)}
         self._is_new = True
 
@@ -90,9 +90,13 @@ class PartitionStarts(Extension):
         """A start may be planned on the nodes that its RM agrees to."""
         self.shadows.answered(app)
 
-    def lost(self, node: Node) -> None:
+    def went(self, node: Node) -> None:
         """What was known of its ends is of no use."""
         self.ends.forget(node)
+
+    def dispose(self) -> Iterator[int]:
+        """Forget the nodes."""
+        return self.ends.forget_all()
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
         """See `recount.py`."""

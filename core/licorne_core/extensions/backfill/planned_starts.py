@@ -14,7 +14,6 @@ from licorne_core.extensions.backfill.shadows import (
     Shadows,
     ShadowStart,
     StartQuestion,
-    Trying,
 )
 from licorne_core.extensions.backfill.start_search import Kind, StartSearch
 from licorne_core.extensions.backfill.unplanned import RETRY_TIME, Likeness, likeness
@@ -124,7 +123,7 @@ class Starting(Remedy):
 _Tried = Candidate | Together | Plan | Lapsed | StartQuestion
 
 
-class PlannedStarts(Trying):
+class PlannedStarts:
     """Tries the holders of shadow starts in one partition; changes no books."""
 
     def __init__(self, context: CheckContext, search: StartSearch) -> None:

@@ -12,8 +12,7 @@ end is known there is no start, and the ask has a node reserved as without backf
 (`unplanned.py`), and others are planned.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from licorne_core.extensions.backfill import NAME, START_BY, Backfill
@@ -132,7 +131,7 @@ class ShadowStart(Claim):
 
     def decide(self, now: float) -> Any:
         """See `planned_starts.py`."""
-        return self._shadows.trying.decide(self, now)
+        return self._shadows.decide(self, now)
 
     def placed(self, now: float) -> None:
         """Count how far off the start was that was told first."""
@@ -275,22 +274,14 @@ class StartCounters:
         errors.observe(abs(seconds))
 
 
-class Trying(ABC):
-    """Tries the holders of shadow starts."""
-
-    @abstractmethod
-    def decide(self, shadow: ShadowStart, now: float) -> Any:
-        """The holder on the nodes that it is planned for, or another plan; None for neither."""
-
-
 class Shadows:
     """The shadow starts of one partition.
 
     Always true: each has a deadline, and knows the nodes with room for it.
     """
 
-    trying: Trying
-    """Set right after: it reads all other parts of the partition."""
+    decide: Callable[[ShadowStart, float], Any]
+    """How a holder is tried, set right after: `PlannedStarts.decide`."""
 
     def __init__(self, context: CheckContext, mode: Backfill) -> None:
         """Start empty."""
