@@ -85,8 +85,10 @@ def played() -> Samples:
                 heappush(ends, (now + length * 60, made.ask.app_id, made.key))
         for name in QUEUES:
             report = core.views.queue(DEFAULT, f"root.{name}")
-            assert report.fair_share is not None
-            samples[name].append((report.allocated.get("vcore", 0) / 1000, report.fair_share.share))
+            assert report.extended["fair_share"] is not None
+            samples[name].append(
+                (report.allocated.get("vcore", 0) / 1000, report.extended["fair_share"].share)
+            )
     return samples
 
 

@@ -5,6 +5,7 @@ from extensions.autoscaler.mutants import AUTOSCALER
 from extensions.backfill.mutants import BACKFILL
 from extensions.budgets.mutants import BUDGETS
 from extensions.drains.mutants import DRAINS
+from extensions.fair_memory.mutants import FAIR_MEMORY
 from extensions.holds.mutants import HOLDS
 from extensions.hours.mutants import OF_HOURS
 from extensions.notice.mutants import NOTICES
@@ -13,7 +14,6 @@ from mutants.of_client import CLIENT
 from mutants.of_deciding import DECIDING
 from mutants.of_elastic import ELASTIC
 from mutants.of_etcd import ETCD
-from mutants.of_fair_share import FAIR_SHARE
 from mutants.of_gangs import GANGS
 from mutants.of_isolation import ISOLATION
 from mutants.of_kubernetes import KUBERNETES
@@ -42,7 +42,6 @@ ALL = (
     *CLIENT,
     *MEMBERS,
     *BUDGETS,
-    *FAIR_SHARE,
     *DRAINS,
     *HOLDS,
     *SIMULATION,
@@ -51,5 +50,6 @@ ALL = (
     *NOTICES,
     *QUOTA_CHANGE,
     *OF_HOURS,
+    *FAIR_MEMORY,
     *BACKFILL,
 )

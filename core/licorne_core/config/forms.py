@@ -17,7 +17,6 @@ NOT_INHERITED = "any; not inherited"
 """Of a property: the queues for which it counts, where it is of one queue alone."""
 
 INTEGER = Pattern("[+-]?[0-9]{1,20}")
-_FRACTION = Pattern("[0-9]{1,9}([.][0-9]{1,9})?")
 
 
 class UnusableError(Exception):
@@ -148,22 +147,7 @@ def _read_levels(text: str) -> tuple[str, ...]:
 LEVELS = Form(Kind.NAME_LIST, _read_levels, ",".join)
 
 
-def _read_half_life(text: str) -> float:
-    return 0.0 if text.strip().lower() == "off" else _read_delay(text)
-
-
-def _read_weight(text: str) -> float:
-    weight = float(text) if _FRACTION.matches(text) else -1.0
-    if not 0 <= weight <= 1:
-        raise UnusableError("is no number from 0 to 1, such as 0.5")
-    return weight
-
-
 FLAG = replace(one_of({"true": True, "false": False}), kind=Kind.FLAG, choices=())
 DELAY = Form(Kind.DURATION, _read_delay, lambda seconds: f"{seconds:g}s" if seconds else "", nothing="0s")
 WAIT = Form(Kind.DURATION, _read_wait, lambda seconds: f"{seconds:g}s")
 AMOUNTS = Form(Kind.AMOUNT_LIST, _read_amounts, lambda _: "")
-HALF_LIFE_FORM = Form(
-    Kind.DURATION, _read_half_life, lambda seconds: f"{seconds:g}s" if seconds else "off", allowed="or `off`"
-)
-WEIGHT_FORM = Form(Kind.NUMBER, _read_weight, lambda weight: f"{weight:g}", allowed="0 to 1")

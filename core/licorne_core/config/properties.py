@@ -9,10 +9,8 @@ from licorne_core.config.forms import (
     AMOUNTS,
     DELAY,
     FLAG,
-    HALF_LIFE_FORM,
     LEVELS,
     NOT_INHERITED,
-    WEIGHT_FORM,
     Family,
     Form,
     Property,
@@ -38,8 +36,6 @@ PREEMPTION_LOSS_LIMIT = "preemption.loss.limit"
 PREEMPTION_VICTIM_ORDER = "preemption.victim.order"
 RESERVATION_MAX_NODES = "reservation.max.nodes"
 APP_RESERVATION_MAX_NODES = "application.reservation.max.nodes"
-HALF_LIFE = "fairshare.half-life"
-WEIGHT = "fairshare.weight"
 
 _STANDARD = QueueSettings()
 
@@ -183,26 +179,11 @@ _PROPERTIES = (
         "for how many seconds the place of a gang member is kept that was lost with its node",
         "6",
     ),
-    _property(
-        HALF_LIFE,
-        "half_life",
-        HALF_LIFE_FORM,
-        "children of the queue, or the users of a leaf with the sort policy `fair`, are ordered by what "
-        "they have used: usage counts half after each half-life",
-        "4.9",
-        "any",
-    ),
-    _property(
-        WEIGHT,
-        "weight",
-        WEIGHT_FORM,
-        "decayed usage is divided by it; a queue of weight 0 comes last",
-        "4.9",
-        NOT_INHERITED,
-    ),
 )
 OF_EXTENSIONS: tuple[Property, ...] = tuple(_of_extensions("PROPERTIES"))
 _FAMILIES: tuple[Family, ...] = tuple(_of_extensions("FAMILIES"))
+_ALONE = {each.key.name for each in OF_EXTENSIONS if each.key.where == NOT_INHERITED}
+_FAMILIES_ALONE = tuple(each for each in _FAMILIES if each.key.where == NOT_INHERITED)
 _EXTENDED = {each.setting: each.standard for each in OF_EXTENSIONS}
 _PLACES = {each.key.name: [each] for each in _PROPERTIES}
 for _each in OF_EXTENSIONS:
@@ -217,9 +198,9 @@ def merge_properties(parent: Mapping[str, str], own: Mapping[str, str]) -> dict[
     """The properties of a managed queue: its parent's merged ones, overridden by its own.
 
     Priority policy and offset start over in every queue, and of preemption policies only
-    ``disabled`` goes on. Weights, and families that say so, are of one queue.
+    ``disabled`` goes on. Those of extensions may be of one queue.
     """
-    merged = {key: text for key, text in parent.items() if key != WEIGHT and not _is_of_one_queue(key)}
+    merged = {key: text for key, text in parent.items() if not _is_of_one_queue(key)}
     for key, fresh in ((PRIORITY_POLICY, "default"), (PRIORITY_OFFSET, "0")):
         if key in merged:
             merged[key] = fresh
@@ -269,7 +250,7 @@ def _read(properties: Mapping[str, str], doubts: list[str]) -> dict[str, Any]:
 
 
 def _is_of_one_queue(key: str) -> bool:
-    return any(family.name_in(key) for family in _FAMILIES if family.key.where == NOT_INHERITED)
+    return key in _ALONE or any(family.name_in(key) for family in _FAMILIES_ALONE)
 
 
 def _members(family: Family, properties: Mapping[str, str], doubts: list[str]) -> tuple[Any, ...]:

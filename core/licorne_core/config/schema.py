@@ -48,7 +48,7 @@ class QueueSettings:
     amounts times seconds that the queue may lose to preemption in an hour, by resource name; a type
     that is not there may be lost without limit. `reserved_nodes` and `app_reserved_nodes` are the most
     nodes that may be reserved at a time, None for no bound of the queue's own. `topology_levels`, the
-    widest first, count for root only. `half_life` is in seconds. `weight` is from 0 to 1.
+    widest first, count for root only.
     """
 
     app_sort: AppSortPolicy | OtherSort = AppSortPolicy.FIFO
@@ -67,8 +67,6 @@ class QueueSettings:
     """Of root, for its partition."""
     topology_levels: tuple[str, ...] = ()
     swap_seconds: int = 300
-    half_life: float = 0.0
-    weight: float = 1.0
     extended: tuple[tuple[str, Any], ...] = ()
     """Settings of extensions by their names, as far as they are given and not off."""
 

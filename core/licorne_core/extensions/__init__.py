@@ -27,6 +27,7 @@ NAMES = (
     "quota_change",
     "stops",
     "hours",
+    "fair_memory",
     "drains",
     "holds",
     "queue_stops",

@@ -1,6 +1,4 @@
-"""What follows the time that has passed without a command: usage by the second, and extensions."""
-
-from math import floor
+"""What follows the time that has passed without a command."""
 
 from licorne_core.partitions.partition import Partition
 
@@ -18,16 +16,10 @@ def settle_order(partition: Partition, now: float) -> None:
 
 
 def follow_time(partition: Partition, now: float) -> bool:
-    """Decide by what was used up to the present second, and by what extensions say of the present.
+    """Let the extensions that follow usage do so up to the present.
 
     Returns False while one of them has too much to do for one turn: another turn decides.
     """
     usage = partition.usage
     usage.time = max(now, usage.time)
-    for extension in partition.points.begin:
-        if not extension.begin(now):
-            return False
-    step = floor(now)
-    if step != partition.shares.step:
-        partition.dirty.ranks.pass_time(step)
-    return True
+    return all(extension.begin(now) for extension in partition.points.begin)

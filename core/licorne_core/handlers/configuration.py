@@ -54,7 +54,6 @@ def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) ->
     for extension in partition.points.take_marks:
         extension.take_marks(rm.marks_in(partition.name, extension.name))
     for kept in rm.kept.of(partition.name):
-        yield from partition.shares.restore(kept.get("fair_memory", {}), job.now)
         for extension in partition.points.restore:
             yield from extension.restore(kept.get(extension.name, {}), job.now)
     yield PARTITION

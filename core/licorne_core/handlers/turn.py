@@ -113,7 +113,6 @@ def clean_queues(job: TimerJob) -> Iterator[int]:
         removed = partition.tree.clean(some)
         for queue in removed:
             partition.dirty.forget_leaf(queue)
-            partition.shares.detach(queue)
             for extension in partition.points.removed:
                 extension.removed(queue)
         for queue in removed:

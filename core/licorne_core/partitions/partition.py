@@ -19,7 +19,6 @@ from licorne_core.messages.reports import Turn
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import TERMINATED_TIME
 from licorne_core.model.claims import Claims
-from licorne_core.model.fair_shares import FairShares
 from licorne_core.model.limits import LimitBook
 from licorne_core.model.meter import Meter
 from licorne_core.model.nodes.book import NodeBook
@@ -96,8 +95,7 @@ class Partition:
         """What readers are told of a turn of the partition: made once."""
         self.index, self.wakeups = NodeIndex(self.nodes, options.tuning), Wakeups(self.nodes, name)
         self.usage = Usage(now)
-        self.shares = FairShares(self.usage, now)
-        self.dirty = Dirty(self.tree, self.index, self.wakeups, self.shares, self.usage)
+        self.dirty = Dirty(self.tree, self.index, self.wakeups, self.usage)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
         self.claims = Claims()
         self.losses, self.ledger = Losses(), Ledger()
@@ -200,7 +198,6 @@ class Partition:
     def settle(self, now: float) -> None:
         """Let extensions follow the usage that has changed, at `now`."""
         touched, queues = self.usage.take(now)
-        self.shares.settle(touched, queues, now)
         for extension in self.points.settle:
             extension.settle(touched, queues, now)
 
@@ -208,16 +205,10 @@ class Partition:
         """Let extensions follow a queue that has other settings, or is new (`Extension.settled`)."""
         for extension in self.points.settled:
             extension.settled(queue, before, now)
-        self.shares.attach(queue, now)
 
     def kept(self, now: float) -> Iterator[Kept | None]:
         """What its extensions keep as of `now`, after a None wherever the reader may pause."""
         found: dict[str, Mapping[Any, Any]] = {}
-        for usage in self.shares.kept(now):
-            if usage is None:
-                yield None
-            elif usage:
-                found["fair_memory"] = usage
         for extension in self.points.kept:
             for things in extension.kept(now):
                 if things is None:

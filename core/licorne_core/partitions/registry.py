@@ -86,9 +86,8 @@ def _take_apart(partition: Partition) -> Iterator[int]:
     yield from partition.tree.take_apart()
     for extension in partition.points.dispose:
         yield from extension.dispose()
-    shares = partition.shares
     here = (partition.completed, partition.rejected, partition.claims.held, partition.usage.touched)
-    for known in (*here, shares.parents, shares.leaves):
+    for known in here:
         yield from _empty(known)
     partition.wakeups.clear()
     partition.nodes.changed.clear()

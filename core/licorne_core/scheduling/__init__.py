@@ -11,8 +11,8 @@ Rankings and heaps
 * Every queue ranks its children or applications, every application its groups of alike asks
   (`values/ranking.py`). The keys are in `order.py`. After a change only the keys on the way to root are
   derived again (`waiting/dirty.py`), and after an allocation only those of queues with ranked siblings.
-* Where usage is remembered, keys have it as of the last whole second (`model/fair_shares.py`). The first
-  turn of a second derives these keys anew (`Ranks.pass_time`); what is set aside stays so.
+* What comes before shares in a key is the `Precedence` of an extension. Where that changes by itself, the
+  keys are derived anew (`Ranks.rekey`); what is set aside stays so.
 * Nodes stand in heaps by score (`node_heap.py`, `heaps.py` and `candidates.py` in `node_search/`). The
   node order says which scores a change of one node voids (`model/nodes/book.py`); the node index
   derives these scores again.

@@ -29,15 +29,16 @@ def queue_key(queue: Queue, *, priority_sort: bool, types: tuple[str, ...]) -> K
 
     Reads the priority and the share that the queue carries, so these have to be up to date.
     `priority_sort` is the parent's. Pending is compared type by type in the order of `types`:
-    a total order that agrees with the partial order «larger in every type» of § 4.10. Where siblings
-    have a memory, what they have used comes before what they have.
+    a total order that agrees with the partial order «larger in every type» of § 4.10. Siblings may
+    have a precedence, which comes before their shares.
     """
     pending = queue.pending
     tie = [-pending.get(name, 0) for name in types]
-    if queue.memory is not None:
+    if queue.precedence is not None:
+        first = queue.precedence.of_queue(queue)
         if priority_sort:
-            return (-queue.counted_priority, queue.fair, queue.share, tie, queue.path)
-        return (queue.fair, queue.share, -queue.counted_priority, tie, queue.path)
+            return (-queue.counted_priority, first, queue.share, tie, queue.path)
+        return (first, queue.share, -queue.counted_priority, tie, queue.path)
     if priority_sort:
         return (-queue.counted_priority, queue.share, tie, queue.path)
     return (queue.share, -queue.counted_priority, tie, queue.path)
@@ -58,8 +59,8 @@ def app_key(app: Application, leaf: Queue) -> Key:
     grows = elastic is not None and elastic.has_minimum
     if settings.app_sort is AppSortPolicy.FAIR:
         usage = fair_usage(app, leaf)
-        if leaf.users is not None:
-            usage.insert(0, leaf.users.share(app.user.user, leaf.denominators))
+        if leaf.precedence_inside is not None:
+            usage.insert(0, leaf.precedence_inside.of_app(app, leaf))
         if settings.priority_sort:
             return (priority + BEHIND_ALL if grows else priority, usage, submitted, app.app_id)
         if grows:

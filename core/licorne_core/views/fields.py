@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 Moment = Annotated[float, "unix seconds; 0.0 for none"]
 Span = Annotated[float, "seconds"]
+Share = Annotated[float, "part of what is due; inf without end"]
 
 Unit = Callable[[Any], object]
 Source = str | tuple[str, Unit] | Callable[[Any], object]

@@ -7,11 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from licorne_core.config.schema import TemplateConfig
-from licorne_core.messages.fairness import FairShareReport
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.model.apps.application import Application
-from licorne_core.model.fair_shares import usage_report
-from licorne_core.model.memory import Decayed
 from licorne_core.model.queues import queue as quota
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker
@@ -88,14 +85,6 @@ class QueueReport:
     properties: Mapping[str, str]
     counters: QueueCounters = _of(lambda queue: replace(queue.counters))
     template: TemplateConfig | None
-    fair_share: FairShareReport | None = _of.within(lambda queue, here: _fair_share(queue, here.now))
-    """What the queue has used, where its siblings are ordered by that."""
-
-
-def _fair_share(queue: Queue, now: float) -> FairShareReport | None:
-    if queue.memory is None:
-        return None
-    return usage_report(queue.memory, quota.denominators(queue), queue.settings.weight, now)
 
 
 _queue_report = _of.table(QueueReport)
@@ -116,14 +105,6 @@ class _Sums(NamedTuple):
     now: float
 
 
-def _share_of_user(tracker: Tracker, sums: _Sums) -> FairShareReport | None:
-    leaf = sums.partition.tree.get(tracker.path) if tracker.kind == "user" else None
-    if leaf is None or leaf.users is None:
-        return None
-    account = leaf.users.account(tracker.name) or Decayed(leaf.users.half_life, sums.now)
-    return usage_report(account, quota.denominators(leaf), 1.0, sums.now)
-
-
 _of_usage = Of[Tracker, _Sums]()
 
 
@@ -142,8 +123,9 @@ class QueueUsage:
     children: tuple["QueueUsage", ...] = _of_usage.within(
         lambda tracker, sums: tuple(reversed(sums.below.pop(tracker.path, ())))
     )
-    fair_share: FairShareReport | None = _of_usage.within(_share_of_user)
-    """What a user has used in a leaf, where the users are ordered by that."""
+    extended: Mapping[str, Any] = _of_usage.added(
+        "usage", lambda _, sums: sums.partition.points, lambda sums: sums.now
+    )
 
 
 _queue_usage = _of_usage.table(QueueUsage)

@@ -1,7 +1,7 @@
 """How what partitions keep is written, for each extension that keeps something."""
 
 from collections.abc import Callable, Sequence
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, NamedTuple
 
 from licorne_core.config.schema import QueueConfig
@@ -26,6 +26,8 @@ class KeptForm(NamedTuple):
     """Place of the time in an entry: of too many entries those of the latest times are written."""
     is_wanted: Callable[[QueueConfig], bool]
     """True if something is kept of a queue that is configured so, or of those that are made in it."""
+    life: Callable[[Any], float] = lambda _: inf
+    """Seconds in which a value loses half of what it says: the shorter, the more often it is written."""
 
 
 def kept_forms() -> dict[str, KeptForm]:

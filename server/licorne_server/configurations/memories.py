@@ -16,12 +16,11 @@ from urllib.parse import quote
 import structlog
 
 from licorne_core.config.schema import Configuration, QueueConfig
-from licorne_core.messages.fairness import KeptUsage, UsageOwner
 from licorne_core.messages.kept import KeptByPartition
-from licorne_core.values.ids import PartitionName, QueuePath, RmId
+from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.views import Views
 from licorne_server.configurations.history import Configurations
-from licorne_server.configurations.kept import count, kept_forms, number, text
+from licorne_server.configurations.kept import kept_forms, text
 from licorne_server.configurations.shared import MAX_HEAD, document_of, epoch_of, packed_of
 from licorne_server.coordination.store import MAX_DOCUMENT, USAGE, Conflict, StoreError
 from licorne_server.process.clock import Clock, Periodic
@@ -36,7 +35,7 @@ FLUSH_SECONDS = 30.0
 LEAST_SECONDS = 1.0
 """Seconds between two writes, at least."""
 
-PART_OF_HALF_LIFE = 0.005
+PART_OF_LIFE = 0.005
 """Seconds between two writes, in half-lives: changes since the last write are what a killed server loses."""
 
 FORMAT = 2
@@ -44,8 +43,6 @@ MAX_UNPACKED = 32 * 1024 * 1024
 """Bytes of an unpacked document, at most."""
 
 PEER = "memories"
-
-USAGE_OF = "fair_memory"
 
 
 class Memories(Periodic):
@@ -111,7 +108,7 @@ class Memories(Periodic):
 
     async def flush(self) -> float:
         """Write what has changed; returns the seconds until the next time."""
-        shortest = FLUSH_SECONDS / PART_OF_HALF_LIFE
+        shortest = FLUSH_SECONDS / PART_OF_LIFE
         async with self._turn:
             while self._forgotten:
                 await self._remove(next(iter(self._forgotten)))
@@ -120,12 +117,9 @@ class Memories(Periodic):
                     continue
                 memory = await self._live(rm_id)
                 if memory:
-                    lives = [
-                        kept.half_life for one in memory.values() for kept in one.get(USAGE_OF, {}).values()
-                    ]
-                    shortest = min([shortest, *lives])
+                    shortest = min([shortest, *_lives(memory)])
                     await self._write(rm_id, await asyncio.to_thread(pack, memory))
-        return max(LEAST_SECONDS, shortest * PART_OF_HALF_LIFE)
+        return max(LEAST_SECONDS, shortest * PART_OF_LIFE)
 
     def forget(self, rm_id: RmId) -> None:
         """Delete what is kept of an RM with the next write."""
@@ -184,8 +178,14 @@ def remembers(config: Configuration) -> bool:
 
 
 def _remembers(queue: QueueConfig) -> bool:
-    own = queue.settings.half_life or any(form.is_wanted(queue) for form in kept_forms().values())
-    return bool(own) or any(map(_remembers, queue.queues))
+    own = any(form.is_wanted(queue) for form in kept_forms().values())
+    return own or any(map(_remembers, queue.queues))
+
+
+def _lives(memory: KeptByPartition) -> Iterator[float]:
+    for of, form in kept_forms().items():
+        for one in memory.values():
+            yield from map(form.life, one.get(of, {}).values())
 
 
 def pack(memory: KeptByPartition) -> bytes:
@@ -193,8 +193,7 @@ def pack(memory: KeptByPartition) -> bytes:
 
     What stops asks is left out last.
     """
-    lists: dict[str, list[list[Any]]] = {"usage": _entries(memory)}
-    lists["usage"].sort(key=itemgetter(4), reverse=True)
+    lists: dict[str, list[list[Any]]] = {}
     for of, form in kept_forms().items():
         lists[form.name] = [
             [name, *form.write(*item)] for name, one in memory.items() for item in one.get(of, {}).items()
@@ -206,14 +205,6 @@ def pack(memory: KeptByPartition) -> bytes:
             return packed
         longer = next(name for name, entries in lists.items() if entries)
         lists[longer] = lists[longer][: len(lists[longer]) * 3 // 4]
-
-
-def _entries(memory: KeptByPartition) -> list[list[Any]]:
-    return [
-        [name, *owner, kept.half_life, kept.time, dict(kept.values), dict(kept.amounts)]
-        for name, one in memory.items()
-        for owner, kept in one.get(USAGE_OF, {}).items()
-    ]
 
 
 def unpack(packed: bytes) -> KeptByPartition:
@@ -237,23 +228,8 @@ def unpack(packed: bytes) -> KeptByPartition:
 
 def _memory(document: Mapping[str, Any]) -> KeptByPartition:
     found: dict[PartitionName, dict[str, dict[Any, Any]]] = {}
-    for name, path, user, half_life, time, values, amounts in document["usage"]:
-        owner = UsageOwner(QueuePath(text(path)), text(user))
-        sums = dict(_sums(values))
-        kept = KeptUsage(number(half_life), number(time), sums, dict(_counts(amounts)), before=sums)
-        if not kept.half_life:
-            raise ValueError("a half-life is 0")
-        found.setdefault(PartitionName(text(name)), {}).setdefault(USAGE_OF, {})[owner] = kept
     for of, form in kept_forms().items():
         for name, *entry in document[form.name]:
             key, value = form.read(entry)
             found.setdefault(PartitionName(text(name)), {}).setdefault(of, {})[key] = value
     return found
-
-
-def _sums(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    return ((text(name), number(value)) for name, value in values.items())
-
-
-def _counts(amounts: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    return ((text(name), count(amount)) for name, amount in amounts.items())

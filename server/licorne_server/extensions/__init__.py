@@ -5,8 +5,9 @@ other names has a module with some of these tables:
 
     QUEUE                 fields of a queue in REST
     QUEUE_OPTIONAL        those that are left out when empty
-    QUEUE_LISTS           fields of a queue with reports of their own (`Reports`), behind all others in REST
-    QUEUE_METRICS         metrics of a queue by resource: their texts, and what reads them off its report
+    QUEUE_REPORTS         fields of a queue with reports of their own (`Reports`), behind all others in REST
+    USAGE_REPORTS         those of a user or a group in a queue
+    QUEUE_METRICS         metrics of a queue (`QueueMetric`)
     APPLICATION           fields of an application in REST
     APPLICATION_OPTIONAL  those that are left out when empty
     APPLICATION_ON_PAGE   in the rows of the page
@@ -29,17 +30,20 @@ A name stands for a field, or for a field and how it is shown.
 The table of extensions is closed, as the core's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import Message
+
+from licorne_core.views.queues import QueueReport
 
 NAMES: Final = (
     "autoscaler",
     "notice",
     "quota_change",
     "back_off",
+    "fair_memory",
     "hours",
     "stops",
     "drains",
@@ -59,12 +63,31 @@ class Listed(NamedTuple):
 
 
 class Reports(NamedTuple):
-    """A field with reports of one class: what State makes of each, and what of it REST leaves out."""
+    """A field with a report of its own, or many: what State makes of each, and what of it REST leaves out."""
 
     field: str
     report: type
     message: type[Message]
     without: str = ""
+    many: bool = False
+
+    def unit(self, form: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """How the field is shown, if each report is shown in that form."""
+        if self.many:
+            return lambda reports: list(map(form, reports))
+        return lambda report: None if report is None else form(report)
+
+
+class QueueMetric(NamedTuple):
+    """A metric of a queue: its text, whether by resource, and what reads its values off the report.
+
+    It is given what tells whether a resource is shown. The values are by resource, or alone by an empty
+    name; None for a queue without the metric.
+    """
+
+    text: str
+    by_resource: bool
+    read: Callable[[QueueReport, Callable[[str], bool]], Mapping[str, float] | None]
 
 
 def table(name: str) -> dict[Any, Any]:

@@ -1,6 +1,6 @@
 """Budgets of hours: in State and REST, in metrics, in the journal, and in what outlives a server."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from licorne.v1 import state_pb2 as pb
@@ -11,18 +11,20 @@ from licorne_core.values.ids import QueuePath
 from licorne_core.values.windows import HOUR, Window
 from licorne_core.views.queues import QueueReport
 from licorne_server.configurations.kept import KeptForm, count, text
-from licorne_server.extensions import Reports
+from licorne_server.extensions import QueueMetric, Reports
 from licorne_server.journal.forms import LARGE, TEXT, WHOLE, Row, array, word
 
 FIELD = "hours_budgets"
 
 
-def _limits(queue: QueueReport) -> Iterator[tuple[str, float]]:
-    return ((budget.resource, budget.limit * HOUR) for budget in queue.extended[FIELD])
+def _of_each(of: str) -> Callable[[QueueReport, Callable[[str], bool]], Mapping[str, float] | None]:
+    """Hours of each budget whose resource is shown, in seconds."""
 
+    def read(queue: QueueReport, shows: Callable[[str], bool]) -> Mapping[str, float] | None:
+        budgets = [budget for budget in queue.extended[FIELD] if shows(budget.resource)]
+        return {budget.resource: getattr(budget, of) * HOUR for budget in budgets} or None
 
-def _left(queue: QueueReport) -> Iterator[tuple[str, float]]:
-    return ((budget.resource, budget.left * HOUR) for budget in queue.extended[FIELD])
+    return read
 
 
 def _row(place: tuple[str, str], kept: KeptHours) -> list[Any]:
@@ -42,15 +44,17 @@ def _is_wanted(queue: QueueConfig) -> bool:
 
 _HOURS = Row(KeptHours, time=WHOLE, used=LARGE, amount=WHOLE, window=word(Window))
 
-QUEUE_LISTS = {"hoursBudgets": Reports(FIELD, HoursReport, pb.HoursBudget, without="spent")}
+QUEUE_REPORTS = {"hoursBudgets": Reports(FIELD, HoursReport, pb.HoursBudget, without="spent", many=True)}
 QUEUE_METRICS = {
-    "licorne_queue_budget_resource_seconds": (
+    "licorne_queue_budget_resource_seconds": QueueMetric(
         "What may be used in a window, in amounts times seconds.",
-        _limits,
+        True,
+        _of_each("limit"),
     ),
-    "licorne_queue_budget_left_resource_seconds": (
+    "licorne_queue_budget_left_resource_seconds": QueueMetric(
         "What is left in the present window; below zero if what runs used more.",
-        _left,
+        True,
+        _of_each("left"),
     ),
 }
 KEPT = {

@@ -5,7 +5,6 @@ See spec § 12.4, corrected by § 14. The older core shows no victims.
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
 
 from licorne_core.config.schema import FilterConfig, NameList, PlacementRuleConfig
 from licorne_core.extensions.backfill.reports import CalendarEntry
@@ -19,14 +18,14 @@ from licorne_core.views import Views
 from licorne_core.views.fields import Source, renamed
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
-from licorne_server.extensions import Reports, names, table
+from licorne_server.extensions import names, table
 from licorne_server.http.stream import JsonObject, Rows, Verbatim, array_of, fragments, made, object_of
 from licorne_server.http.units import (
     USAGE_RANGES,
     Asked,
-    fair_share_json,
     mark_json,
     percentages,
+    reports_of,
     rest_form,
     rest_name,
     usage_ranges,
@@ -164,11 +163,6 @@ _AMOUNTS: dict[str, Source] = {
 _OPTIONAL = names("QUEUE_OPTIONAL")
 
 
-def _list_of(listed: Reports) -> Source:
-    form: Callable[[Any], JsonObject] = rest_form(listed.report, {}, without=listed.without)
-    return listed.field, lambda reports: list(map(form, reports))
-
-
 _queue = rest_form(
     QueueReport,
     {
@@ -190,11 +184,10 @@ _queue = rest_form(
         **names("QUEUE"),
         **_OPTIONAL,
         "stop": ("stop", mark_json),
-        "fairShare": ("fair_share", fair_share_json),
-        **{name: _list_of(item) for name, item in table("QUEUE_LISTS").items()},
+        **reports_of("QUEUE_REPORTS"),
     },
     without="preemption_policy applications share counters",
-    optional=" ".join((*_OPTIONAL, "stop fairShare", *table("QUEUE_LISTS"))),
+    optional=" ".join((*_OPTIONAL, "stop", *table("QUEUE_REPORTS"))),
 )
 
 
@@ -312,10 +305,10 @@ _usage = rest_form(
         "resourceUsage": "allocated",
         "runningApplications": ("applications", array_of),
         "maxResources": "max",
-        "fairShare": ("fair_share", fair_share_json),
+        **reports_of("USAGE_REPORTS"),
     },
     without="children",
-    optional="fairShare",
+    optional=" ".join(table("USAGE_REPORTS")),
 )
 
 

@@ -5,17 +5,15 @@ Two paths may have the same name, such as ``root.a-b`` and ``root.a_b``. The met
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from math import isfinite
 from typing import TypeVar
 
 from licorne_core.messages.reports import Census
 from licorne_core.values.errors import NotFound
 from licorne_core.values.resources import Resources
-from licorne_core.values.windows import HOUR
 from licorne_core.views import Views
 from licorne_core.views.partitions import PartitionReport
 from licorne_core.views.queues import QueueReport
-from licorne_server.extensions import table
+from licorne_server.extensions import QueueMetric, table
 from licorne_server.http.families import Families, Labels
 
 MAX_QUEUES = 1000
@@ -118,7 +116,7 @@ class QueueMetrics:
             # A leaf has samples of zero, so that an average over time is one.
             self._show_holders(queue.path)
         count, part = len(HOLDERS) if queue.is_leaf else 0, metric_part(queue.path)
-        count += self._remembered(queue, shows, where)
+        count += self._of_extensions(queue, shows, where)
         for name, kind, text, labels, samples in shown:
             count += add(kind, f"yunikorn_queue_{name}", text, (*_PLACE, "queue", *labels), samples, where)
             if names:
@@ -126,24 +124,16 @@ class QueueMetrics:
                 add(kind, own, text, (*_PLACE, *labels), samples, self._place)
         return count
 
-    def _remembered(self, queue: QueueReport, shows: Callable[[str], bool], where: Labels) -> int:
-        """Decayed usage, and what extensions add by resource, if the queue has it; the number of samples."""
-        share, add, count = queue.fair_share, self._families.put, 0
-        of_queue, of_resource = (*_PLACE, "queue"), (*_PLACE, "queue", "resource")
-        if share is not None:
-            decayed: _Samples = {
-                (name,): hours * HOUR for name, hours in share.decayed.items() if shows(name)
-            }
-            text = "Usage that counts half after each half-life, in amounts times seconds."
-            count += add("gauge", "licorne_queue_decayed_resource_seconds", text, of_resource, decayed, where)
-            text = "Decayed usage against what is due and the weight: the smaller comes first."
-            place: _Samples = {(): share.share} if isfinite(share.share) else {}
-            count += add("gauge", "licorne_queue_decayed_share", text, of_queue, place, where)
-        for name, field in table("QUEUE_METRICS").items():
-            text, read = field
-            samples: _Samples = {(of,): value for of, value in read(queue) if shows(of)}
-            if samples:
-                count += add("gauge", name, text, of_resource, samples, where)
+    def _of_extensions(self, queue: QueueReport, shows: Callable[[str], bool], where: Labels) -> int:
+        """What extensions add, if the queue has it; the number of samples."""
+        count = 0
+        metrics: Mapping[str, QueueMetric] = table("QUEUE_METRICS")
+        for name, metric in metrics.items():
+            found = metric.read(queue, shows)
+            if found is not None:
+                labels = (*_PLACE, "queue", *(("resource",) if metric.by_resource else ()))
+                samples: _Samples = {(of,) if of else (): value for of, value in found.items()}
+                count += self._families.put("gauge", name, metric.text, labels, samples, where)
         return count
 
     def _show_holders(self, path: str) -> None:

@@ -13,16 +13,16 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from licorne_core.extensions.drains.reports import DrainReport
-from licorne_core.messages.fairness import FairShareReport
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, bare_partition
 from licorne_core.values.names import is_queue_name
 from licorne_core.values.resources import Resources
 from licorne_core.views import Views
-from licorne_core.views.fields import Moment, Source, Span, Unit, renamed, types_of
+from licorne_core.views.fields import Moment, Share, Source, Span, Unit, renamed, types_of
 from licorne_core.views.nodes import NodeReport
 from licorne_core.views.partitions import RmReport
+from licorne_server.extensions import Reports, table
 from licorne_server.http.sources import SOURCES
 from licorne_server.http.stream import JsonObject, Rows, Verbatim, send_json, slice_for
 from licorne_server.wire.caps import MAX_CONFIG_BYTES
@@ -48,8 +48,22 @@ def rest_form(
     read = {item.partition(".")[0] for item in sources if isinstance(item, str)}
     known = read.union(without.split())
     own = {_camel_case(name): name for name in types_of(report) if name not in known}
-    units: dict[Any, Unit] = {Moment: nanoseconds, Span: duration}
+    units: dict[Any, Unit] = {Moment: nanoseconds, Span: duration, Share: _with_an_end}
     return renamed(report, {**own, **names}, units, dict, optional.split())
+
+
+def reports_of(extensions: str) -> dict[str, Source]:
+    """Fields of extensions with reports of their own, by their names in REST."""
+    reports: Mapping[str, Reports] = table(extensions)
+    return {
+        name: (item.field, item.unit(rest_form(item.report, {}, without=item.without)))
+        for name, item in reports.items()
+    }
+
+
+def _with_an_end(share: float) -> float | None:
+    """A share; null for one without end, which JSON has not."""
+    return share if isfinite(share) else None
 
 
 def _camel_case(name: str) -> str:
@@ -80,18 +94,6 @@ def _number(value: float) -> str:
 def mark_json(mark: OperatorMark | None, unit: Callable[[float], int] = nanoseconds) -> JsonObject | None:
     """What an operator did by hand; `unit` is that of its time."""
     return None if mark is None else {"by": mark.by, "time": unit(mark.time), "message": mark.message}
-
-
-def fair_share_json(share: FairShareReport | None) -> JsonObject | None:
-    """Decayed usage; the share of a queue of weight 0 is null, as it is without end."""
-    if share is None:
-        return None
-    return {
-        "decayed": dict(share.decayed),
-        "share": share.share if isfinite(share.share) else None,
-        "weight": share.weight,
-        "halfLife": duration(share.half_life),
-    }
 
 
 def drain_json(drain: DrainReport | None, unit: Callable[[float], int] = nanoseconds) -> JsonObject | None:

@@ -37,7 +37,6 @@ from licorne_core.messages.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from licorne_core.messages.fairness import KeptUsage, UsageOwner
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import RmId, UserGroup
 from licorne_core.values.rm_caps import RmCaps, Shortage
@@ -96,15 +95,9 @@ def _by_extension(name: str, columns: Mapping[str, tuple[str, Form]]) -> Row:
 
 
 _MARKS = _by_extension("OperatorMarks", table("MARKS"))
-_OWNER = Row(UsageOwner, path=TEXT, user=TEXT)
-_SUMS = plain(dict[str, float])
-_USAGE = Row(KeptUsage, half_life=NUMBER, time=NUMBER, values=_SUMS, amounts=AMOUNTS, before=_SUMS)
 _MEMORY = _by_extension(
     "PartitionMemory",
-    {
-        "fair_memory": ("usage", pairs(_OWNER, _USAGE)),
-        **{of: (form.name, pairs(form.owner, form.value)) for of, form in kept_forms().items()},
-    },
+    {of: (form.name, pairs(form.owner, form.value)) for of, form in kept_forms().items()},
 )
 _POLICY = Row(PredicatePolicy, deadline=NUMBER, fail_mode=word(FailMode), judges_victims=FLAG)
 _NODE = Row(
@@ -251,7 +244,7 @@ ROWS = {
         OPTIONS,
         *(_BACKOFF, _TUNING, _CAPS),
         *(MARK, _MARKS, *rows("RECORDS")),
-        *(_OWNER, _USAGE, *chain.from_iterable(form.rows for form in kept_forms().values()), _MEMORY),
+        *(*chain.from_iterable(form.rows for form in kept_forms().values()), _MEMORY),
         *(_POLICY, _NODE, _USER, _APPLICATION, _REMOVAL, _RELEASE, _ASK),
         *(_REFUSAL, _ANSWER, _PREEMPTION_ANSWER),
     )

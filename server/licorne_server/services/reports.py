@@ -7,7 +7,6 @@ from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.extensions.drains.reports import DrainReport
-from licorne_core.messages.fairness import FairShareReport
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.messages.preemption import PreemptionRecord, QueueNumbers, Spared
 from licorne_core.values.asks import Allocation, HolderReason
@@ -60,17 +59,12 @@ def mark_message(mark: OperatorMark | None) -> pb.OperatorMark | None:
 
 
 partition_message = filled(pb.Partition, PartitionReport)
-_fair_share = filled(pb.FairShare, FairShareReport)
 
 
-def fair_share_message(report: FairShareReport | None) -> pb.FairShare | None:
-    """Decayed usage; None for nothing."""
-    return None if report is None else _fair_share(report)
-
-
-def _list_of(listed: Reports) -> Source:
-    message: Callable[[Any], Message] = filled(listed.message, listed.report)
-    return listed.field, lambda reports: map(message, reports)
+def _of_extensions(of: str) -> dict[str, Source]:
+    """Fields with reports of their own, by their names."""
+    reports: Iterable[Reports] = table(of).values()
+    return {item.field: (item.field, item.unit(filled(item.message, item.report))) for item in reports}
 
 
 queue_message = filled(
@@ -78,8 +72,7 @@ queue_message = filled(
     QueueReport,
     {
         "stop": ("stop", mark_message),
-        "fair_share": ("fair_share", fair_share_message),
-        **{item.field: _list_of(item) for item in table("QUEUE_LISTS").values()},
+        **_of_extensions("QUEUE_REPORTS"),
     },
 )
 _task_group_message = filled(pb.TaskGroup, TaskGroupReport)
@@ -220,7 +213,7 @@ _queue_usage: Callable[[QueueUsage], dict[str, Any]] = renamed(
         "running_applications": "applications",
         "max": "max",
         "max_applications": "max_applications",
-        "fair_share": ("fair_share", fair_share_message),
+        **_of_extensions("USAGE_REPORTS"),
     },
     _UNITS,
     dict,

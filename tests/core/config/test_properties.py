@@ -127,8 +127,6 @@ def test_settings() -> None:
         app_reserved_nodes=3,
         reservation_exclusive=True,
         reservation_idle_timeout=0.5,
-        half_life=86_400.0,
-        weight=0.25,
         topology_levels=("zone", "rack"),
         swap_seconds=0,
         extended=(
@@ -137,6 +135,8 @@ def test_settings() -> None:
             ("reserve_after", 600.0),
             ("notice", 60.0),
             ("quota_change", 5400.0),
+            ("fair_memory", 86_400.0),
+            ("fair_memory_weight", 0.25),
             ("back_off", 2),
             ("back_off_delay", 5.0),
             (

@@ -7,7 +7,6 @@ from licorne_core.config.schema import NodeSortPolicy, QueueConfig
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import RESERVATION_AGE, AskGroup, ReservationRequest
 from licorne_core.model.apps.requests import Request, RequestEvent
-from licorne_core.model.fair_shares import FairShares
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.usage import Usage
 from licorne_core.scheduling.escalation import Escalation
@@ -44,8 +43,7 @@ class World:
         index = NodeIndex(nodes, Tuning())
         wakeups = Wakeups(nodes, PartitionName("[rm]default"))
         self.waiting = wakeups.waiting
-        usage = Usage(0.0)
-        self.dirty = Dirty(tree, index, wakeups, FairShares(usage, 0.0), usage)
+        self.dirty = Dirty(tree, index, wakeups, Usage(0.0))
         self.escalation = Escalation(self.dirty, self.waiting, self.timers)
         self.blocker = wakeups.blockers.get(StoppedQueue, leaf)
         self.now = 100.0

@@ -9,9 +9,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from licorne_core.config import load
+from licorne_core.extensions.fair_memory.messages import KeptUsage, UsageOwner
 from licorne_core.extensions.hours.messages import KeptHours
 from licorne_core.messages.commands import RemoveRm
-from licorne_core.messages.fairness import KeptUsage, UsageOwner
 from licorne_core.messages.kept import KeptByPartition
 from licorne_core.values.ids import PartitionName, QueuePath, RmId
 from licorne_core.values.windows import Window
@@ -57,8 +57,8 @@ class Member:
     def used(self) -> tuple[float, float]:
         """Decayed usage, and hours of the month, of the queue at the time of the core."""
         report = self.driver.views.queue(DEFAULT, "root.a")
-        assert report.fair_share is not None
-        return report.fair_share.decayed["vcore"], report.extended["hours_budgets"][0].used
+        share = report.extended["fair_share"]
+        return share.decayed["vcore"], report.extended["hours_budgets"][0].used
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ import pytest
 from licorne_core.config import built_in, submitted
 from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.extensions.drains.messages import Cordon, DrainNode, DrainTerms, SetNodeSchedulable
+from licorne_core.extensions.fair_memory.messages import KeptUsage, UsageOwner
 from licorne_core.extensions.holds.messages import ApplicationMarks, ChangeApplication, HoldApplication
 from licorne_core.extensions.hours.messages import KeptHours
 from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
@@ -17,7 +18,6 @@ from licorne_core.extensions.queue_stops.messages import SetQueueStopped
 from licorne_core.extensions.stops.messages import StopApplication
 from licorne_core.messages import commands as c
 from licorne_core.messages.effects import Effect
-from licorne_core.messages.fairness import KeptUsage, UsageOwner
 from licorne_core.messages.kept import KeptByPartition
 from licorne_core.messages.operators import Marks, OperatorMark
 from licorne_core.values.asks import Ask, AskClass

@@ -10,7 +10,6 @@ from typing import Any
 from licorne_core.config.schema import LimitConfig, QueueSettings, TemplateConfig
 from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application
-from licorne_core.model.memory import Decayed
 from licorne_core.model.quotas import Quota
 from licorne_core.values.counters import QueueCounters
 from licorne_core.values.ids import AppId, QueuePath, UserGroup
@@ -62,6 +61,26 @@ class QueueState(Enum):
     STOPPED = "Stopped"
 
 
+class Precedence:
+    """What comes before shares in an order: of a queue, or of the applications in a leaf.
+
+    An extension gives it to all queues of one parent, or to a leaf.
+    """
+
+    __slots__ = ()
+
+    def of_queue(self, queue: "Queue") -> float:
+        """By what the queue is ordered among its siblings at present."""
+        return 0.0
+
+    def of_app(self, app: Application, leaf: "Queue") -> float:
+        """By what the application is ordered in the leaf at present."""
+        return 0.0
+
+    def forget(self) -> None:
+        """What the queue is due is another: nothing that was derived from it holds."""
+
+
 _DEFAULTS = QueueSettings()
 _NOBODY = Acl.nobody()
 _NOTHING = TemplateConfig()
@@ -84,17 +103,16 @@ class Queue(Quota):
         "counted_priority",
         "counters",
         "denominators",
-        "fair",
-        "fair_step",
         "guaranteed",
         "interests",
         "is_leaf",
         "limits",
         "lineage",
         "managed",
-        "memory",
         "parent",
         "pending",
+        "precedence",
+        "precedence_inside",
         "priorities",
         "properties",
         "ranking",
@@ -104,7 +122,6 @@ class Queue(Quota):
         "state",
         "submit_acl",
         "template",
-        "users",
     )
 
     def __init__(self, name: str, parent: "Queue | None", *, is_leaf: bool, managed: bool) -> None:
@@ -146,12 +163,10 @@ class Queue(Quota):
         # when the tree's `shares_stale` is set.
         self.denominators: dict[str, int] = {}
         self.share = 0.0  # the largest quotient; 0.0 for nothing allocated
-        # Decayed usage, if the parent has a half-life, and what the queue is ordered by then, as of the
-        # second `fair_step`. Users of a leaf that has one itself (`model/fair_shares.py`).
-        self.memory: Decayed | None = None
-        self.fair = 0.0
-        self.fair_step = -1
-        self.users: Any = None
+        # What comes before the share in the order: of the queue among its siblings, and of the
+        # applications in a fair leaf. None for nothing.
+        self.precedence: Precedence | None = None
+        self.precedence_inside: Precedence | None = None
         self.interests = 0  # bits of the extensions that have rules for what is in it
         self.priorities = PriorityCounts()  # of a leaf's asks, or as a parent sees its children
         self.counted_priority = NO_PRIORITY  # how the parent counts this queue at the moment

@@ -12,7 +12,6 @@ from licorne_core.config.schema import AppSortPolicy
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request
 from licorne_core.model.apps.states import SCHEDULABLE
-from licorne_core.model.fair_shares import FairShares
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue, QueueState, derive_denominators, largest_quotient
 from licorne_core.model.queues.tree import QueueTree
@@ -30,11 +29,11 @@ _FIFO: Final = AppSortPolicy.FIFO
 class Ranks:
     """The places of applications in their leaves, and of queues among their siblings."""
 
-    __slots__ = ("_shares", "_tree", "_wakeups", "admitting", "alone", "types")
+    __slots__ = ("_tree", "_wakeups", "admitting", "alone", "types")
 
-    def __init__(self, tree: QueueTree, wakeups: Wakeups, shares: FairShares) -> None:
+    def __init__(self, tree: QueueTree, wakeups: Wakeups) -> None:
         """Rank in these queues."""
-        self._tree, self._wakeups, self._shares = tree, wakeups, shares
+        self._tree, self._wakeups = tree, wakeups
         self.alone: dict[Queue, None] = {}
         """Queues that are ranked alone, and may have an older key."""
         self.admitting: tuple[Any, ...] = ()
@@ -100,8 +99,6 @@ class Ranks:
         if parent is None:
             return
         queue.share = largest_quotient(queue.allocated, queue.denominators)
-        if queue.memory is not None and queue.fair_step != self._shares.step:
-            self._shares.weigh(queue)
         wakeups = self._wakeups
         is_ranked = queue.pending and queue.state is not _STOPPED and parent.state is not _STOPPED
         if is_ranked or wakeups.reserved.ready or wakeups.replacing.ready:
@@ -115,32 +112,26 @@ class Ranks:
         if not is_ranked:
             parent.ranking.discard(queue)
 
-    def pass_time(self, step: int) -> None:
-        """Order by what was used up to another second: only where usage is remembered.
+    def rekey(self, parent: Queue) -> None:
+        """Order the children or the applications of a queue anew, as their precedence is another.
 
         What is set aside stays so: another place lets nothing through.
         """
-        shares, wakeups = self._shares, self._wakeups
-        shares.step = step
-        for parent in shares.parents:
-            priority_sort = parent.settings.priority_sort
-            for queue in parent.ranking.items():
-                shares.weigh(queue)
-                key = queue_key(queue, priority_sort=priority_sort, types=self.types)
-                parent.ranking.rekey(queue, key)
+        wakeups, ranking = self._wakeups, parent.ranking
+        if parent.is_leaf:
+            for app in ranking.items():
+                ranking.rekey(app, app_key(app, parent))
                 if wakeups.reserved.ready:
-                    wakeups.reserved.queue_key_changed(queue, key)
-                if wakeups.replacing.ready:
-                    wakeups.replacing.queue_key_changed(queue, key)
-        self._rekey_apps()
-
-    def _rekey_apps(self) -> None:
-        """Order applications by what their users have used, in the leaves that do."""
-        for leaf in self._shares.leaves:
-            for app in leaf.ranking.items():
-                leaf.ranking.rekey(app, app_key(app, leaf))
-                if self._wakeups.reserved.ready:
-                    self._wakeups.reserved.app_key_changed(app)
+                    wakeups.reserved.app_key_changed(app)
+            return
+        priority_sort = parent.settings.priority_sort
+        for queue in ranking.items():
+            key = queue_key(queue, priority_sort=priority_sort, types=self.types)
+            ranking.rekey(queue, key)
+            if wakeups.reserved.ready:
+                wakeups.reserved.queue_key_changed(queue, key)
+            if wakeups.replacing.ready:
+                wakeups.replacing.queue_key_changed(queue, key)
 
     def derive_shares(self) -> list[Queue]:
         """Derive every share anew; return the leaves: cluster size or settings have changed."""
@@ -149,9 +140,9 @@ class Ranks:
         queues = list(self._tree.walk())
         for queue in queues:
             derive_denominators(queue)
-        if self._shares.is_on:
-            self._shares.forget_shares()
-            self._rekey_apps()
+            _forget_precedence(queue)
+            if queue.precedence_inside is not None:
+                self.rekey(queue)
         for queue in reversed(queues):
             settle_priority(queue)
         return [queue for queue in queues if queue.is_leaf]
@@ -162,6 +153,13 @@ class Ranks:
             if name not in self.types:
                 self.types = tuple(sorted((*self.types, name)))
                 self._tree.shares_stale = True
+
+
+def _forget_precedence(queue: Queue) -> None:
+    """What the queue is due is another."""
+    for precedence in (queue.precedence, queue.precedence_inside):
+        if precedence is not None:
+            precedence.forget()
 
 
 class Dirty:
@@ -182,22 +180,18 @@ class Dirty:
         "_tree",
         "_wakeups",
         "ranks",
-        "shares",
         "usage",
         "version",
     )
 
-    def __init__(
-        self, tree: QueueTree, index: NodeIndex, wakeups: Wakeups, shares: FairShares, usage: Usage
-    ) -> None:
-        """Note changes of these queues and nodes."""
-        self.usage = usage
-        self._tree, self._index, self._wakeups, self.shares = tree, index, wakeups, shares
+    def __init__(self, tree: QueueTree, index: NodeIndex, wakeups: Wakeups, usage: Usage) -> None:
+        """Note changes of these queues and nodes, and of usage."""
+        self._tree, self._index, self._wakeups, self.usage = tree, index, wakeups, usage
         self._apps: dict[Application, None] = {}
         self._leaves: dict[Queue, None] = {}
         self._nodes: dict[Node, None] = {}
         self._things: dict[object, None] = {}
-        self.ranks = Ranks(tree, wakeups, shares)
+        self.ranks = Ranks(tree, wakeups)
         self.version = 0
         """Rises whenever an application or a queue has more or less than before."""
 
@@ -248,8 +242,7 @@ class Dirty:
         The fair order of applications is by what they have of the guarantee (spec § 5.2).
         """
         derive_denominators(leaf)
-        if self.shares.is_on:
-            self.shares.forget_share_of(leaf)
+        _forget_precedence(leaf)
         self._leaves[leaf] = None
         self._things[leaf] = None
         for app in leaf.applications.values():

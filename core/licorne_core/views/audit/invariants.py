@@ -26,8 +26,6 @@ P2  Preempting amounts of a queue, a user and a group are the sum of the victims
 P4  Promised amounts are the sum of the promises to pending asks with stopped victims.
     No ask wants less than its promise.
 H1  Holdings of an RM are the sum of its partitions', in numbers and in reckoned bytes.
-F1  Accounts of usage have the amounts of the books, of queues as well as of users.
-F2  A queue has an account if the settings ask for it.
 R1  A partition is known by its own name, is its RM's, and shares nothing with another.
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
 W2  A parked item is in the waiting lines of its blocker, and so is all that leads to it; none is active.
@@ -58,7 +56,7 @@ from licorne_core.values.ranking import NO_PRIORITY
 from licorne_core.values.resources import INT64_MIN, charge, describe, equals, sum_of
 from licorne_core.values.timers import Due, Timer
 from licorne_core.views.audit.recount import Concern, audit
-from licorne_core.views.audit.rules import check_gang, check_memory, check_preemption, check_waiting, require
+from licorne_core.views.audit.rules import check_gang, check_preemption, check_waiting, require
 
 
 def check_reservations(partition: Partition) -> None:
@@ -194,7 +192,6 @@ def check_partition(partition: Partition) -> None:
     _check_cluster(partition)
     check_waiting(partition)
     check_preemption(partition)
-    check_memory(partition)
 
 
 def _allocating(queue: Queue) -> set[AppId]:

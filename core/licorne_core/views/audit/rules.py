@@ -20,7 +20,7 @@ from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.shortages import QuotaPool
 from licorne_core.scheduling.waiting.waiting import Parked, way_up
 from licorne_core.values.errors import InvariantBroken
-from licorne_core.values.resources import Resources, describe, equals, sum_of, without_zeros
+from licorne_core.values.resources import Resources, describe, equals, sum_of
 from licorne_core.values.rm_caps import (
     APPLICATION_BYTES,
     ASK_BYTES,
@@ -163,26 +163,6 @@ def _equal(quota: Quota, what: str, booked: Resources, counted: Resources) -> No
     if not equals(booked, counted):
         figures = f"booked {describe(booked)}, counted {describe(counted)}"
         raise InvariantBroken(f"P2: {quota!r}: {what}: {figures}")
-
-
-def check_memory(partition: Partition) -> None:
-    """Accounts of usage have the amounts of the books, and queues what their settings ask for."""
-    shares, half_settled = partition.shares, Hold.UNFINISHED in partition.holds
-    for queue in partition.tree.all():
-        at, used = f"queue {queue.path}", without_zeros(queue.allocated)
-        wanted = queue.parent is not None and queue.parent.settings.half_life > 0
-        require("F2", half_settled or wanted == (queue.memory is not None), f"{at} has {queue.memory}")
-        if queue.memory is not None:
-            require("F1", queue.memory.amounts == used, f"{at}: remembers {queue.memory.amounts}, not {used}")
-    for leaf in shares.leaves:
-        users: dict[str, Resources] = {}
-        for app in leaf.applications.values():
-            sizes = (users.get(app.user.user, {}), app.allocated, app.placeholder_allocated)
-            users[app.user.user] = without_zeros(sum_of(sizes))
-        for user, booked in users.items():
-            account = leaf.users.account(user)
-            known = {} if account is None else account.amounts
-            require("F1", known == booked, f"user {user} in {leaf.path}: remembers {known}, not {booked}")
 
 
 def check_waiting(partition: Partition) -> None:

@@ -18,9 +18,9 @@ from licorne_core.views.obstacles import Obstacle
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_core.views.readings import Numbers
-from licorne_server.extensions import names
+from licorne_server.extensions import names, table
 from licorne_server.http.stream import JsonObject, Rows, array_of
-from licorne_server.http.units import drain_json, fair_share_json, mark_json, milliseconds
+from licorne_server.http.units import drain_json, mark_json, milliseconds, reports_of
 
 R = TypeVar("R")
 
@@ -282,11 +282,11 @@ _queue_usage: Callable[[QueueUsage], dict[str, object]] = renamed(
         "queue": "path",
         "running": ("applications", len),
         "maxApplications": "max_applications",
-        "fairShare": ("fair_share", fair_share_json),
+        **reports_of("USAGE_REPORTS"),
     },
     {},
     dict,
-    ("fairShare",),
+    tuple(table("USAGE_REPORTS")),
 )
 
 

@@ -1,7 +1,6 @@
-"""Fairness with memory: what outlives a registration, and its reports."""
+"""What was used, as far as it outlives a partition."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from licorne_core.values.ids import QueuePath
@@ -31,17 +30,3 @@ class KeptUsage(NamedTuple):
     def __bool__(self) -> bool:
         """True if it says more than an account without usage."""
         return bool(self.values)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FairShareReport:
-    """Decayed usage of a queue, or of a user in a leaf.
-
-    `decayed` is in amounts times hours, `half_life` in seconds. `share` is what siblings, or users, are
-    ordered by.
-    """
-
-    decayed: Mapping[str, float]
-    share: float
-    weight: float
-    half_life: float

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from licorne_core.model.memory import Decayed, hours_of_due, weighted
+from licorne_core.extensions.fair_memory.decayed import Decayed, hours_of_due, weighted
 
 
 def test_a_constant_rate_has_a_closed_form() -> None:

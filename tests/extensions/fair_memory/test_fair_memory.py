@@ -6,9 +6,12 @@ from math import log
 
 import pytest
 
+from licorne_core.extensions.fair_memory import NAME
+from licorne_core.extensions.fair_memory.decayed import Decayed
+from licorne_core.extensions.fair_memory.extension import FairMemory
+from licorne_core.extensions.fair_memory.messages import UsageOwner
 from licorne_core.messages.commands import NodeAction
 from licorne_core.messages.effects import Effect
-from licorne_core.messages.fairness import UsageOwner
 from licorne_core.messages.kept import KeptByPartition
 from licorne_core.values.ids import QueuePath, RmId
 from licorne_core.values.slices import Tuning
@@ -70,10 +73,16 @@ class Cluster:
             self.running.append((self.driver.now + each, app_id, key))
 
 
+def account_of(driver: Driver, owner: UsageOwner) -> Decayed:
+    """The account of a queue, or of a user in it."""
+    own = driver.scheduler.partitions[DEFAULT].points.named(NAME)
+    assert isinstance(own, FairMemory)
+    return own.usage[owner]
+
+
 def decayed(driver: Driver, path: str, user: str = "") -> float:
     """Decayed usage of a queue, or of a user in it, in resources times seconds, as of now."""
-    account = driver.scheduler.partitions[DEFAULT].shares.usage[UsageOwner(QueuePath(path), user)]
-    return account.at(driver.now).get("vcore", 0.0)
+    return account_of(driver, UsageOwner(QueuePath(path), user)).at(driver.now).get("vcore", 0.0)
 
 
 def test_usage_of_the_past_counts() -> None:
@@ -237,8 +246,7 @@ def test_decayed_usage_outlives_a_reload(drop: Callable[[Driver], None]) -> None
     driver.do(reload(text))
     same.wait(driver.now - same.now)
     for owner in (UsageOwner(QueuePath("root.a"), ""), UsageOwner(QueuePath("root.a"), "ann")):
-        shares = [one.scheduler.partitions[DEFAULT].shares for one in (driver, same)]
-        sums = [one.usage[owner].at_step(int(driver.now))["gpu"] for one in shares]
+        sums = [account_of(one, owner).at_step(int(driver.now))["gpu"] for one in (driver, same)]
         assert sums[0] == pytest.approx(sums[1], rel=1e-9)
         assert sums[0] > 0
 
@@ -251,7 +259,7 @@ def test_decayed_usage_outlives_its_half_life() -> None:
     driver.do(reload(config("[{name: a}]")))
     driver.wait(3600.0)
     driver.do(reload(text))
-    report = driver.views.queue(DEFAULT, "root.a").fair_share
+    report = driver.views.queue(DEFAULT, "root.a").extended["fair_share"]
     assert report is not None
     # An hour without a half-life counts for nothing, and halves what was used before.
     assert report.decayed["gpu"] == pytest.approx(0.5 * 600 / 3600 * 6, rel=0.06)

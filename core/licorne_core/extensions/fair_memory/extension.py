@@ -1,67 +1,93 @@
 """The memory of one partition: decayed usage of queues and users.
 
-Accounts follow the books at the end of each command and turn (`settle`), for the applications whose
-usage has changed meanwhile: all changes of one command have its time. An account outlives its queue: a
-dynamic queue comes back with what was used under its name.
+Accounts follow the books at the end of each command and turn, for the applications whose usage has changed
+meanwhile: all changes of one command have its time. An account outlives its queue: a dynamic queue comes
+back with what was used under its name.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import floor
-from typing import Final
+from typing import Any, Final
 
 from licorne_core.config.schema import AppSortPolicy
-from licorne_core.messages.fairness import FairShareReport, KeptUsage, UsageOwner
+from licorne_core.extensions.fair_memory import NAME, STANDARD_WEIGHT, WEIGHT
+from licorne_core.extensions.fair_memory.decayed import Decayed, hours_of_due, weighted
+from licorne_core.extensions.fair_memory.messages import KeptUsage, UsageOwner
+from licorne_core.extensions.fair_memory.recount import check_accounts, check_users
 from licorne_core.messages.kept import BRIDGED, MOST_KEPT
 from licorne_core.model.apps.application import Application
-from licorne_core.model.memory import Decayed, hours_of_due, weighted
-from licorne_core.model.queues.queue import Queue
-from licorne_core.model.usage import Usage
-from licorne_core.values.ids import QueuePath
+from licorne_core.model.queues.queue import Precedence, Queue
+from licorne_core.points import Extension, Former
+from licorne_core.scheduling.rules import CheckContext
+from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import Resources, add
-from licorne_core.values.windows import HOUR
 
 _PART: Final = 500
 
-FOLLOWS: Final = 1 << 30
+
+class QueueUsage(Precedence):
+    """What a queue has used, by which it is ordered among its siblings."""
+
+    __slots__ = ("_fair", "_memory", "_step", "account")
+
+    def __init__(self, memory: "FairMemory", account: Decayed) -> None:
+        """Read the account of the queue."""
+        self._memory = memory
+        self._fair = 0.0
+        self._step = -1
+        self.account = account
+
+    def of_queue(self, queue: Queue) -> float:
+        """Decayed usage against what is due and the weight, as of the present second."""
+        memory = self._memory
+        if self._step != memory.step:
+            self._fair = weighted(memory.share(self.account, queue.denominators), weight_of(queue))
+            self._step = memory.step
+        return self._fair
+
+    def forget(self) -> None:
+        """What is due is another."""
+        self._step = self.account.step = -1
 
 
-class UserShares:
+class UserShares(Precedence):
     """Users of one leaf by what they have used."""
 
-    __slots__ = ("_shares", "half_life", "path")
+    __slots__ = ("_memory", "half_life", "path")
 
-    def __init__(self, shares: "FairShares", path: QueuePath, half_life: float) -> None:
+    def __init__(self, memory: "FairMemory", path: QueuePath, half_life: float) -> None:
         """Read the accounts of the leaf."""
-        self._shares = shares
+        self._memory = memory
         self.path = path
         self.half_life = half_life
 
     def account(self, user: str) -> Decayed | None:
         """The account of a user; None for one that has used nothing."""
-        return self._shares.usage.get(UsageOwner(self.path, user))
+        return self._memory.usage.get(UsageOwner(self.path, user))
 
-    def share(self, user: str, divisors: Resources) -> float:
-        """The share of a user, as of the present second."""
-        account = self.account(user)
-        return 0.0 if account is None else self._shares.share(account, divisors)
+    def of_app(self, app: Application, leaf: Queue) -> float:
+        """The share of its user, as of the present second."""
+        account = self.account(app.user.user)
+        return 0.0 if account is None else self._memory.share(account, leaf.denominators)
+
+    def forget(self) -> None:
+        """What is due is another."""
+        self._memory.forget_users(self.path)
 
 
-class FairShares:
+class FairMemory(Extension):
     """All accounts of one partition.
 
     Always true after `settle`: the amounts of each account are those of the books.
     """
 
-    is_on: bool
-    """True if a queue has a half-life."""
     step: int
     """The second by which queues and users are ordered at present."""
 
-    def __init__(self, touched: Usage, now: float) -> None:
+    def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without accounts."""
-        self.is_on = False
-        self._touched = touched
-        self.step = floor(now)
+        super().__init__(name, bit, context)
+        self.step = floor(context.dirty.usage.time)
         self.usage: dict[UsageOwner, Decayed] = {}
         self.parents: dict[Queue, None] = {}
         """Queues whose children are ordered by what they have used."""
@@ -73,36 +99,45 @@ class FairShares:
 
     # What queues have
 
-    def attach(self, queue: Queue, now: float) -> None:
+    def settled(self, queue: Queue, before: Former | None, now: float) -> None:
         """Give a queue what its settings ask for; its parent has it already."""
-        parent, settings = queue.parent, queue.settings
-        half_life = 0.0 if parent is None else parent.settings.half_life
+        half_life = 0.0 if queue.parent is None else half_life_of(queue.parent)
         owner = UsageOwner(queue.path, "")
+        former = self.account_of(queue)
         if half_life:
             account = self._account(owner, half_life, now)
             account.follow(queue.allocated, now)
-            queue.memory, queue.fair_step = account, -1
+            queue.precedence = QueueUsage(self, account)
             self._idle.pop(owner, None)
-        elif queue.memory is not None:
-            queue.memory.follow({}, now)
-            queue.memory = None
+        elif former is not None:
+            former.follow({}, now)
+            queue.precedence = None
             self._rests(owner)
-        self._attach_order(queue, settings.half_life, now)
-        self.is_on = bool(self.parents or self.leaves)
-        self._touched.follow(FOLLOWS, on=self.is_on)
+        self._attach_order(queue, half_life_of(queue), now)
+        self.dirty.usage.follow(self.bit, on=bool(self.parents or self.leaves))
+
+    def account_of(self, queue: Queue) -> Decayed | None:
+        """The account of a queue whose siblings are ordered by theirs."""
+        precedence = queue.precedence
+        return precedence.account if isinstance(precedence, QueueUsage) else None
+
+    def users_of(self, leaf: Queue) -> UserShares | None:
+        """The users of a leaf that are ordered by what they have used."""
+        precedence = leaf.precedence_inside
+        return precedence if isinstance(precedence, UserShares) else None
 
     def _attach_order(self, queue: Queue, half_life: float, now: float) -> None:
-        by_user = queue.is_leaf and settings_are_fair(queue)
+        by_user = queue.is_leaf and _is_fair(queue)
         self.parents.pop(queue, None)
         self.leaves.pop(queue, None)
-        former = queue.users
-        queue.users = None
+        former = self.users_of(queue)
+        queue.precedence_inside = users = None
         if half_life and not queue.is_leaf:
             self.parents[queue] = None
         elif half_life and by_user:
             self.leaves[queue] = None
-            queue.users = UserShares(self, queue.path, half_life)
-        wanted = half_life if queue.users is not None else 0.0
+            queue.precedence_inside = users = UserShares(self, queue.path, half_life)
+        wanted = half_life if users is not None else 0.0
         if wanted != (former.half_life if former is not None else 0.0):
             self._attach_users(queue, wanted, now)
 
@@ -116,15 +151,15 @@ class FairShares:
                 self._rests(owner)
         for app in leaf.applications.values():
             if half_life:
-                self._touched.touched[app] = leaf
+                self.dirty.usage.touched[app] = leaf
             else:
                 self._seen.pop(app, None)
 
-    def detach(self, queue: Queue) -> None:
-        """The queue is gone; what it has used is remembered."""
+    def removed(self, queue: Queue) -> None:
+        """What it has used is remembered."""
         self.parents.pop(queue, None)
         self.leaves.pop(queue, None)
-        if queue.memory is not None:
+        if self.account_of(queue) is not None:
             self._rests(UsageOwner(queue.path, ""))
 
     def _account(self, owner: UsageOwner, half_life: float, now: float) -> Decayed:
@@ -158,14 +193,25 @@ class FairShares:
 
     # What follows from a command
 
-    def settle(self, touched: Mapping[Application, Queue], queues: Iterable[Queue], now: float) -> None:
-        """Have all accounts follow the books: usage of these changed at `now`."""
+    def settle(self, touched: Mapping[Application, Queue], queues: Sequence[Queue], now: float) -> None:
+        """Have all accounts follow the books."""
         for app, leaf in touched.items():
-            if leaf.users is not None:
-                self._follow_user(app, leaf, leaf.users, now)
+            users = self.users_of(leaf)
+            if users is not None:
+                self._follow_user(app, leaf, users, now)
         for queue in queues:
-            if queue.memory is not None:
-                queue.memory.follow(queue.allocated, now)
+            account = self.account_of(queue)
+            if account is not None:
+                account.follow(queue.allocated, now)
+
+    def begin(self, now: float) -> bool:
+        """Order by what was used up to the present second: only where usage is remembered."""
+        step = floor(now)
+        if step != self.step:
+            self.step = step
+            for queue in (*self.parents, *self.leaves):
+                self.dirty.ranks.rekey(queue)
+        return True
 
     def _follow_user(self, app: Application, leaf: Queue, users: UserShares, now: float) -> None:
         used = add(app.allocated, app.placeholder_allocated)
@@ -196,31 +242,14 @@ class FairShares:
             account.share = float(f"{share:.10g}")
         return account.share
 
-    def weigh(self, queue: Queue) -> None:
-        """Derive what the queue is ordered by, as of the present second."""
-        assert queue.memory is not None, f"{queue!r} has no memory"
-        queue.fair = weighted(self.share(queue.memory, queue.denominators), queue.settings.weight)
-        queue.fair_step = self.step
-
-    def forget_shares(self) -> None:
-        """Shares have to be derived anew, as what is due is another."""
-        for account in self.usage.values():
-            account.step = -1
-        for parent in self.parents:
-            for queue in parent.children.values():
-                queue.fair_step = -1
-
-    def forget_share_of(self, leaf: Queue) -> None:
-        """The same for one leaf and its users."""
-        leaf.fair_step = -1
-        if leaf.memory is not None:
-            leaf.memory.step = -1
-        for owner in self._users.get(leaf.path, ()):
+    def forget_users(self, path: QueuePath) -> None:
+        """The shares of the users of a leaf have to be derived anew, as what is due is another."""
+        for owner in self._users.get(path, ()):
             self.usage[owner].step = -1
 
     # What is told
 
-    def kept(self, now: float) -> Iterator[Mapping[UsageOwner, KeptUsage] | None]:
+    def kept(self, now: float) -> Iterator[Mapping[Any, Any] | None]:
         """What is to be remembered as of `now`, after a None wherever the reader may pause.
 
         Of those that use nothing it is the same until something changes.
@@ -234,9 +263,10 @@ class FairShares:
                 yield None
         yield usage
 
-    def restore(self, kept: Mapping[UsageOwner, KeptUsage], now: float) -> Iterator[int]:
+    def restore(self, kept: Mapping[Any, Any], now: float) -> Iterator[int]:
         """Remember what was kept, before any queue is attached; each step yields its cost."""
-        for number, (owner, one) in enumerate(kept.items(), 1):
+        usage: Mapping[UsageOwner, KeptUsage] = kept
+        for number, (owner, one) in enumerate(usage.items(), 1):
             account = Decayed(one.half_life, min(one.time, now))
             account.values, account.amounts = dict(one.values), dict(one.amounts)
             account.before = dict(one.before)
@@ -246,18 +276,40 @@ class FairShares:
             if not number % _PART:
                 yield _PART
 
+    # The rest
 
-def usage_report(account: Decayed, divisors: Resources, weight: float, now: float) -> FairShareReport:
-    """An account as of `now`, or of the last change if that is later."""
-    sums = account.at(now)
-    return FairShareReport(
-        decayed={name: value / HOUR for name, value in sorted(sums.items()) if value},
-        share=weighted(hours_of_due(sums, divisors), weight),
-        weight=weight,
-        half_life=account.half_life,
-    )
+    def dispose(self) -> Iterator[int]:
+        """Forget queues and applications."""
+        for known in (self.parents, self.leaves):
+            while known:
+                known.popitem()
+                yield 1
+        while self._seen:
+            self._seen.popitem()
+            yield 1
+
+    def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
+        """See `recount.py`."""
+        accounts = {queue: self.account_of(queue) for queue in self.context.tree.all()}
+        check_accounts(accounts, settled=settled)
+        check_users({leaf: users.account for leaf in self.leaves if (users := self.users_of(leaf))})
 
 
-def settings_are_fair(leaf: Queue) -> bool:
+def half_life_of(queue: Queue) -> float:
+    """Half-life of the usage of those inside, in seconds; 0.0 for none."""
+    half_life: float | None = queue.settings.of(NAME)
+    return half_life or 0.0
+
+
+def weight_of(queue: Queue) -> float:
+    """What its decayed usage is divided by."""
+    weight: float | None = queue.settings.of(WEIGHT)
+    return STANDARD_WEIGHT if weight is None else weight
+
+
+def _is_fair(leaf: Queue) -> bool:
     """True if the applications of the leaf are ordered fairly."""
     return leaf.settings.app_sort is AppSortPolicy.FAIR
+
+
+KIND: Final = FairMemory
