@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from licorne_core.config import load
+from licorne_core.extensions.elastic.terms import GANG_MAX, GANG_MIN, GANG_STEP
 from licorne_core.messages.commands import (
     NewApplication,
     NodeAction,
@@ -31,7 +32,6 @@ from licorne_core.messages.effects import AllocationsMade, AllocationsReleased, 
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId, UserGroup
-from licorne_core.values.tags import GANG_MAX, GANG_MIN, GANG_STEP
 
 PICTURE = Path(__file__).with_name("elastic.svg")
 RM, DEFAULT, BEGIN = RmId("cluster"), PartitionName("[cluster]default"), 1_704_067_200.0

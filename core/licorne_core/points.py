@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from licorne_core.config.schema import PartitionConfig, QueueSettings
 from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang import GangUnits
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Place, Request
 from licorne_core.model.nodes.node import Node
@@ -93,6 +94,14 @@ class Extension:
     def follow(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
         """Follow the settings of the leaf that the application comes into, moves to or is in, in steps."""
         return iter(())
+
+    def units(self, tags: Mapping[str, str]) -> GangUnits | None:
+        """The units in which the gang of a new application is placed and stopped, by its tags.
+
+        Raises:
+            Rejected: the tags are not understood.
+        """
+        return None
 
     def entered(self, app: Application, request: Request, now: float) -> None:
         """A request of an application of interest is pending, or pending again, and counted as such."""
@@ -256,7 +265,7 @@ MOST_SETTLED: Final = 500
 POINTS: Final = {
     "configuration": ("keys", "configure", "settled", "removed", "flagged", "reloaded", "adapt", "follow"),
     "whole core": ("shared",),
-    "admission": ("leaf_for", "arriving"),
+    "admission": ("leaf_for", "units", "arriving"),
     "rules": ("rules",),
     "quotas": ("quotas", "counted"),
     "turn": ("begin", "visited", "pauses", "idle"),
@@ -310,6 +319,7 @@ class Points:
         self.reloaded = self._at("reloaded")
         self.adapt = self._at("adapt")
         self.follow = self._at("follow")
+        self.units = self._at("units")
         self.arriving = self._at("arriving")
         self.entered = self._at("entered")
         self.left = self._at("left")
@@ -345,6 +355,11 @@ class Points:
     def named(self, name: str) -> Extension:
         """The extension of that name, which is there."""
         return next(extension for extension in self.all if extension.name == name)
+
+    def units_by(self, tags: Mapping[str, str]) -> GangUnits | None:
+        """The units of the gang of a new application: those of the first extension that says some."""
+        found = (extension.units(tags) for extension in self.units)
+        return next((units for units in found if units is not None), None)
 
     def further(self, app: Application, leaf: Queue) -> tuple[SharedQuota, ...]:
         """Further quotas of an application in the leaf, of all extensions."""

@@ -31,6 +31,7 @@ WORDS = {
     "queue_stops": r"queue_stops|SetQueueStopped|QueueStop(s|ped)",
     "back_off": r"\"back_off\"|\.back_off\b|\bbackoff_(until|threshold|delay)|BackOffs?\b|APPLICATION_BACKS",
     "state_aware": r"state.?aware|StateAware|STATE_AWARE|StartingCheck|ANOTHER_APPLICATION_STARTS",
+    "elastic": r"[eE]lastic|ELASTIC|GANG_(MIN|MAX|STEP)|gang-(min|max|step)",
 }
 """What names an extension, as a pattern."""
 ASKED_FOR = {"backfill", "budgets", "drains", "holds", "notice", "queue_stops", "stops"}

@@ -5,6 +5,7 @@ from extensions.autoscaler.mutants import AUTOSCALER
 from extensions.backfill.mutants import BACKFILL
 from extensions.budgets.mutants import BUDGETS
 from extensions.drains.mutants import DRAINS
+from extensions.elastic.mutants import ELASTIC
 from extensions.fair_memory.mutants import FAIR_MEMORY
 from extensions.holds.mutants import HOLDS
 from extensions.hours.mutants import OF_HOURS
@@ -12,7 +13,6 @@ from extensions.notice.mutants import NOTICES
 from extensions.quota_change.mutants import QUOTA_CHANGE
 from mutants.of_client import CLIENT
 from mutants.of_deciding import DECIDING
-from mutants.of_elastic import ELASTIC
 from mutants.of_etcd import ETCD
 from mutants.of_gangs import GANGS
 from mutants.of_isolation import ISOLATION

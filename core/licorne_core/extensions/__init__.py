@@ -3,7 +3,7 @@
 A folder has some of these modules:
 
     extension.py  a class `Extension`, which takes part at the points of `licorne_core/points.py`
-    keys.py       the keys that turn it on, which `config` reads
+    keys.py       the keys and tags that turn it on, which `config` and `values` read
     rules.py      rules that may stop asks, which the pass asks for
     shared.py     a class `Shared` with what all partitions of a core have in common (`model/core.py`)
     handlers.py   what its commands, decisions and deadlines do
@@ -33,6 +33,7 @@ NAMES = (
     "queue_stops",
     "back_off",
     "state_aware",
+    "elastic",
 )
 
 BITS = {name: 1 << number for number, name in enumerate(NAMES, 4)}

@@ -148,7 +148,7 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     user = checked_user(new, forced=is_forced(new))
     # Each placement rule may look for a tag.
     placed = replace(new, user=user, tags=IndexedTags(new.tags))
-    gang = gang_of(new, now)
+    gang = gang_of(partition, new, now)
     if not is_forced(placed):
         check_terms(app_id, gang, partition.tree.root.settings.topology_levels)
     leaf, brought = _place(partition, placed, gang, now)
@@ -170,8 +170,8 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
             pass
     partition.applications[app_id] = app
     partition.tally.listed(app.state.value)
-    if gang.elastic is not None:
-        partition.tally.elastic[app_id] = None
+    if gang.units is not None:
+        partition.tally.in_units[app_id] = None
     leaf.applications[app_id] = app
     partition.limits.join(app, leaf)
     partition.journal.note_all(app_added(now, app_id, leaf.path, app.group))

@@ -10,7 +10,6 @@ from licorne_core.values.asks import Ask
 from licorne_core.values.errors import ConfigError, Problem, Refusal, Rejected
 from licorne_core.values.resources import EMPTY, INT64_MAX, MAX_RESOURCE_TYPES, Items, Resources
 from licorne_core.values.rm_caps import RmCaps
-from licorne_core.values.tags import GANG_MIN
 
 MOST_SIZES, MOST_TYPES = 1000, 16
 """Sizes of asks that a partition keeps in mind, and their resource types: they take next to no
@@ -21,12 +20,12 @@ MAX_TASK_GROUPS = 1000
 
 
 def check_task_group(app: Application, ask: Ask) -> None:
-    """Refuse a placeholder of an elastic gang, and one that names one task group too many."""
-    groups = app.gang.groups
-    if app.gang.elastic is not None:
+    """Refuse a placeholder of a gang in units, and one that names one task group too many."""
+    groups, units = app.gang.groups, app.gang.units
+    if units is not None:
         raise Rejected(
-            f"allocation {ask.key} is a placeholder, and application {app.app_id} has tag {GANG_MIN}: the "
-            "members of an elastic gang start together without placeholders",
+            f"allocation {ask.key} is a placeholder, and application {app.app_id} has {units.asked_by}: "
+            f"{units.no_placeholders}",
             Refusal.INVALID,
         )
     if ask.task_group not in groups and len(groups) >= MAX_TASK_GROUPS:

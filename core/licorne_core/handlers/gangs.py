@@ -53,7 +53,7 @@ from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Resources, describe, fits_max_undefined, min_undefined
 from licorne_core.values.rule_kinds import tag_value
 from licorne_core.values.slices import PART, put_in_order
-from licorne_core.values.tags import GANG_MIN, SLICE, TOPOLOGY, TopologyTerms, read_elastic, read_terms
+from licorne_core.values.tags import SLICE, TOPOLOGY, TopologyTerms, read_terms
 from licorne_core.values.timers import Due, Timer
 
 LEAST_TIMEOUT = 0.001
@@ -65,15 +65,15 @@ CREATION_TAG = "yunikorn.apache.org/creationTime"
 _MAX_MILLISECONDS = (2**63 - 1) // 1_000_000
 
 
-def gang_of(new: NewApplication, now: float) -> Gang:
+def gang_of(partition: Partition, new: NewApplication, now: float) -> Gang:
     """Gang of a new application."""
-    elastic = read_elastic(new.tags)
+    units = partition.points.units_by(new.tags)
     return Gang(
         new.placeholder_ask,
         GangStyle.of(new.gang_scheduling_style),
         placeholder_timeout(new.execution_timeout, new.tags, now),
-        read_terms(new.tags) or (None if elastic is None else TopologyTerms()),
-        elastic,
+        read_terms(new.tags) or (None if units is None else TopologyTerms()),
+        units,
     )
 
 
@@ -97,13 +97,13 @@ def check_terms(app_id: AppId, gang: Gang, levels: Sequence[str]) -> None:
     if terms is None:
         return
     tag = SLICE if not terms.level else TOPOLOGY
-    if gang.elastic is not None and gang.is_wanted:
+    if gang.units is not None and gang.is_wanted:
         raise Rejected(
-            f"application {app_id} has tag {GANG_MIN} and a placeholderAsk: the members of an elastic gang "
-            "start together without placeholders",
+            f"application {app_id} has {gang.units.asked_by} and a placeholderAsk: "
+            f"{gang.units.no_placeholders}",
             Refusal.GANG_NOT_POSSIBLE,
         )
-    if gang.elastic is None and not gang.is_wanted:
+    if gang.units is None and not gang.is_wanted:
         raise Rejected(
             f"application {app_id} has tag {tag}, which needs a gang, and no placeholderAsk",
             Refusal.GANG_NOT_POSSIBLE,

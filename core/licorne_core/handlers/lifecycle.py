@@ -199,7 +199,7 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
             extension.gone(app)
     del partition.applications[app.app_id]
     partition.tally.dropped(app.state.value)
-    partition.tally.elastic.pop(app.app_id, None)
+    partition.tally.in_units.pop(app.app_id, None)
     app.tally = Tally()
     app.leaf, app.quotas = None, ()
     app.forget_groups()

@@ -15,7 +15,6 @@ from licorne_core.messages.events.allocations import (
     victim_of_quota,
     victim_preempted,
 )
-from licorne_core.messages.events.apps import elastic_shrunk
 from licorne_core.messages.events.records import EventRecord
 from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.model.apps.application import Application
@@ -46,7 +45,7 @@ class Stop(NamedTuple):
     request: Request
     record: PreemptionRecord
     unit: Sequence[Request]
-    """The victim, and the members of its elastic gang that are stopped or go on with it."""
+    """The victim, and the members of its gang that are stopped or go on with it."""
     needed: Needed | None
     """Whether they are still to be stopped; None where their promise decides."""
     now: float
@@ -76,27 +75,22 @@ def stop_victims(
     outcome: Outcome,
     needed: Needed | None = None,
 ) -> None:
-    """Ask the RM to stop victims, each with its record; elastic gangs shrink by them.
+    """Ask the RM to stop victims, each with its record; gangs in units shrink by them.
 
     `needed` says of those that run on for a while if they are still to be stopped; None for victims of a
     promise.
     """
     units = _units(victims)
     for app, count in Counter(victim.app for victim in victims if victim.request in units).items():
-        elastic = app.gang.elastic
-        if elastic is not None:
-            before = elastic.size - elastic.leaving
-            partition.journal.note(elastic_shrunk(now, app.app_id, before, before - count, whom(records[0])))
+        if app.gang.units is not None:
+            partition.journal.note(app.gang.units.shrinks(now, app.app_id, count, whom(records[0])))
     for victim, record in zip(victims, records, strict=True):
         unit = units.get(victim.request, (victim.request,))
         stop_victim(partition, victim, record, now, outcome, unit, needed)
 
 
 def _units(victims: Sequence[Victim]) -> dict[Request, Sequence[Request]]:
-    """The members of elastic gangs among the victims, each with all that are stopped with it.
-
-    All of a gang goes with its minimum.
-    """
+    """The members of gangs in units among the victims, each with all that are stopped with it."""
     found: dict[Request, Sequence[Request]] = {}
     for app, request, _ in victims:
         if request not in found:

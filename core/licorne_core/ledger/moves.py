@@ -252,8 +252,8 @@ class Moves:
                 note_highest(app, ask.ask_class.items, placeholder=ask.placeholder)
                 unbook_in_quotas(ask.ask_class.items, app, placeholder=ask.placeholder)
                 app.give_back(request)
-                if app.gang.is_parked and app.gang.elastic is not None:
-                    # Its next step is another one.
+                if app.gang.is_parked and app.gang.units is not None:
+                    # Its next unit is another one.
                     self._pending.regroup(app)
             elif account is _ON_NODE:
                 self._leave_node(request)
@@ -284,11 +284,11 @@ class Moves:
                 post(request.ask.ask_class.items, node, app)
                 # Asks that wait for a cluster without its victims may fit now.
                 self._dirty.mark(app.leaf.lineage[-1:])
-                elastic = app.gang.elastic
-                if elastic is not None and app.gang.has_member(request.ask):
-                    elastic.leaves(request, by)
+                units = app.gang.units
+                if units is not None and app.gang.has_member(request.ask):
+                    units.leaves(request, by)
                     self._pending.regroup(app)
-                    # Without its minimum it comes earlier in its leaf.
+                    # It may come earlier in its leaf.
                     self._dirty.mark_due(app)
 
     def _node_of(self, request: Request, place: Allocation | None = None) -> Node | None:

@@ -7,7 +7,6 @@ from licorne_core.values.ids import AppId
 
 TOPOLOGY_NO_DOMAIN: Final = "TOPOLOGY_NO_DOMAIN"
 GANG_INCOMPLETE: Final = "GANG_INCOMPLETE"
-ELASTIC_MAX: Final = "ELASTIC_MAX"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -304,8 +304,8 @@ class Tally:
         """Sizes of some accepted asks, so that more of them need no check."""
         self.states: dict[str, int] = {}
         """Applications by state, those that are over and can still be seen among them."""
-        self.elastic: dict[AppId, None] = {}
-        """Applications that are elastic gangs."""
+        self.in_units: dict[AppId, None] = {}
+        """Applications whose gangs are placed and stopped in units."""
 
     def forget_sizes(self) -> None:
         """There are no requests, and there were none so far."""

@@ -177,7 +177,7 @@ class Partition:
             self.applications,
             self.wakeups.reserved,
             self.losses,
-            self.tally.elastic,
+            self.tally.in_units,
             part=part,
         )
         preemption = Preemption(search, self.rm, self.wakeups.blockers, enabled=enabled)

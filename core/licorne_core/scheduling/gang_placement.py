@@ -1,6 +1,6 @@
 """Whole gangs: the asks that are placed together get their nodes in one turn, or none does.
 
-These are all pending placeholders of an application, or the next unit of an elastic gang
+These are all pending placeholders of an application, or the next unit of its gang
 (`model/apps/members.py`). The search takes the asks as they stand in their groups: one *kind* for each
 ask group. In: an application with such asks. Out: a `GangPlacement`, which `handlers/gangs.py` books at
 once; a `NodeQuestion`, where the RM has a say and has not judged all nodes of the placement yet; or the
@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from licorne_core.messages.topology import ELASTIC_MAX, GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, TopologyCheck
+from licorne_core.messages.topology import GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, TopologyCheck
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.members import Share, gather_gang, missing_of
@@ -129,8 +129,8 @@ class GangSearch:
             group.no_domain |= blocker.quota is context.tree.root
             note_over_quota(group, blocker, now)
         gang.is_parked = True
-        is_growth = gang.elastic is not None and gang.elastic.has_minimum
-        may_start = group.no_domain and group.together and not is_growth
+        is_behind = gang.units is not None and gang.units.behind
+        may_start = group.no_domain and group.together and not is_behind
         # A gang of more kinds is never placed: it would hold nodes for nothing.
         if may_start and len(shares) <= MAX_KINDS:
             self._want(shares[0][0], now)
@@ -147,8 +147,8 @@ class GangSearch:
 
         None if anything stops it, or may do so, if the RM has a say, and if there are other groups.
         """
-        elastic, terms = app.gang.elastic, app.gang.terms or _ANYWHERE
-        is_one = elastic is not None and elastic.wanted == 1 and not (terms.level or terms.slice_size)
+        units, terms = app.gang.units, app.gang.terms or _ANYWHERE
+        is_one = units is not None and units.wanted == 1 and not (terms.level or terms.slice_size)
         has_say = group.ask_class.predicate is not None or app.gang.questions
         if not is_one or has_say or len(app.groups) > 1:
             return None
@@ -165,23 +165,18 @@ class GangSearch:
         return node
 
     def _incomplete(self, app: Application, shares: list[Share]) -> Incomplete | None:
-        """Blocker of a gang for which not all announced asks have come, or that has its maximum."""
-        elastic = app.gang.elastic
-        code = GANG_INCOMPLETE
-        if elastic is not None:
-            present, wanted = sum(count for _, count in shares), elastic.wanted
-            if present == wanted > 0:
+        """Blocker of a gang for which not all asks have come that are placed together next."""
+        units = app.gang.units
+        if units is not None:
+            lack = units.lack(sum(count for _, count in shares))
+            if lack is None:
                 return None
-            text = f"asks for {present} of the {wanted} members that are placed together next have come"
-            if not wanted:
-                code = ELASTIC_MAX
-                text = f"the gang has {elastic.size} of {elastic.terms.most} members, its maximum"
-                if elastic.leaving:
-                    text = f"{text}; {elastic.leaving} of them are being stopped"
+            code, text = lack
         else:
             missing = missing_of(app, shares)
             if not missing:
                 return None
+            code = GANG_INCOMPLETE
             text = f"asks for {in_units(missing)} of its announced placeholders have not come"
         blocker = self._context.wakeups.blockers.get(Incomplete, app)
         blocker.lack = TopologyCheck(app_id=app.app_id, code=code, text=text)

@@ -113,8 +113,8 @@ class LostPlaces:
         terms, allocation = app.gang.terms, request.allocation
         if terms is None or allocation is None or not app.gang.has(request.ask.task_group):
             return
-        if app.gang.elastic is not None:
-            # It is filled up to a whole step.
+        if app.gang.units is not None:
+            # It is filled up to a whole unit.
             return
         node = self._nodes.by_id[allocation.node_id]
         domains = self._nodes.in_domains(self._tree.root.settings.topology_levels)

@@ -45,30 +45,30 @@ def queue_key(queue: Queue, *, priority_sort: bool, types: tuple[str, ...]) -> K
 
 
 BEHIND_ALL: Final = 2**40
-"""Puts the growth of elastic gangs behind all others: it exceeds every priority and unix time."""
+"""Puts an application behind all others (`GangUnits.behind`): it exceeds every priority and unix time."""
 
 
 def app_key(app: Application, leaf: Queue) -> Key:
     """Place of an application in its leaf by the leaf's sort policy (spec § 5.2).
 
-    Its priority is the highest of its asks, with the bonus that it may have. An elastic gang that has its
-    minimum comes behind all others.
+    Its priority is the highest of its asks, with the bonus that it may have. A gang that has what it
+    needs comes behind all others.
     """
     priority, submitted = -max(app.priorities.top, app.raised), app.submission_time
-    settings, elastic = leaf.settings, app.gang.elastic
-    grows = elastic is not None and elastic.has_minimum
+    settings, units = leaf.settings, app.gang.units
+    behind = units is not None and units.behind
     if settings.app_sort is AppSortPolicy.FAIR:
         usage = fair_usage(app, leaf)
         if leaf.precedence_inside is not None:
             usage.insert(0, leaf.precedence_inside.of_app(app, leaf))
         if settings.priority_sort:
-            return (priority + BEHIND_ALL if grows else priority, usage, submitted, app.app_id)
-        if grows:
+            return (priority + BEHIND_ALL if behind else priority, usage, submitted, app.app_id)
+        if behind:
             usage.insert(0, inf)
         return (usage, priority, submitted, app.app_id)
     if settings.priority_sort:
-        return (priority + BEHIND_ALL if grows else priority, submitted, app.app_id)
-    return (submitted + BEHIND_ALL if grows else submitted, priority, app.app_id)
+        return (priority + BEHIND_ALL if behind else priority, submitted, app.app_id)
+    return (submitted + BEHIND_ALL if behind else submitted, priority, app.app_id)
 
 
 def fair_usage(app: Application, leaf: Queue) -> list[float]:

@@ -26,20 +26,10 @@ TOPOLOGY: Final = "licorne/topology"
 SLICE: Final = "licorne/slice"
 """Number of gang members that have to be in one domain of a level: ``size=18,level=nvlink``."""
 
-GANG_MIN: Final = "licorne/gang-min"
-"""The members of an elastic gang that start together."""
-
-GANG_MAX: Final = "licorne/gang-max"
-"""The most members of an elastic gang; any number without it."""
-
-GANG_STEP: Final = "licorne/gang-step"
-"""The members by which an elastic gang grows and shrinks; 1 without it."""
-
-MAX_MEMBERS: Final = 100_000
 MAX_SLICE: Final = 100_000
 MAX_LEVEL_NAME: Final = 256
 
-_MOST_DIGITS: Final = 10
+MOST_DIGITS: Final = 10
 """Three hundred years of seconds have as many."""
 
 
@@ -52,7 +42,7 @@ def read_seconds(tags: Mapping[str, str], name: str, *, zero: bool = False) -> i
     text = tags.get(name)
     if text is None:
         return None
-    is_whole = len(text) <= _MOST_DIGITS and text.isascii() and text.isdecimal()
+    is_whole = len(text) <= MOST_DIGITS and text.isascii() and text.isdecimal()
     if not is_whole or not (zero or int(text)):
         text = f"tag {name}: '{shown(text)}' is no whole number of seconds{'' if zero else ' above zero'}"
         raise Rejected(text, Refusal.INVALID)
@@ -100,7 +90,7 @@ def read_slice(tags: Mapping[str, str], name: str = SLICE) -> tuple[int, str]:
         return 0, ""
     parts = dict(part.partition("=")[::2] for part in text.split(",", 2))
     size, level = parts.get("size", ""), parts.get("level", "")
-    is_number = len(size) <= _MOST_DIGITS and size.isascii() and size.isdecimal()
+    is_number = len(size) <= MOST_DIGITS and size.isascii() and size.isdecimal()
     if parts.keys() != {"size", "level"} or not (is_number and is_level(level)) or text.count(",") != 1:
         text = f"tag {name}: '{shown(text)}' is not of the form size=NUMBER,level=LEVEL"
         raise Rejected(text, Refusal.INVALID)
@@ -116,55 +106,6 @@ def read_terms(tags: Mapping[str, str]) -> TopologyTerms | None:
     return TopologyTerms(*read_topology(tags), *read_slice(tags))
 
 
-class ElasticTerms(NamedTuple):
-    """Terms of an elastic gang about its size, in members.
-
-    It starts with `least`, and grows and shrinks by `step`, up to `most`; 0 for any number.
-    """
-
-    least: int
-    most: int
-    step: int
-
-
-def read_members(tags: Mapping[str, str], name: str) -> int:
-    """The number of members in the tag; 0 without it.
-
-    Raises:
-        Rejected: the value is no number from 1 to MAX_MEMBERS.
-    """
-    text = tags.get(name)
-    if text is None:
-        return 0
-    is_number = len(text) <= _MOST_DIGITS and text.isascii() and text.isdecimal()
-    if not is_number or not 0 < int(text) <= MAX_MEMBERS:
-        text = f"tag {name}: '{shown(text)}' is no whole number from 1 to {MAX_MEMBERS}"
-        raise Rejected(text, Refusal.INVALID)
-    return int(text)
-
-
-def read_elastic(tags: Mapping[str, str]) -> ElasticTerms | None:
-    """Terms of an elastic gang; None for tags without any.
-
-    Raises:
-        Rejected: a value is not understood, or they contradict each other.
-    """
-    given = [name for name in (GANG_MIN, GANG_MAX, GANG_STEP) if name in tags]
-    if not given:
-        return None
-    least, most, step = (read_members(tags, name) for name in (GANG_MIN, GANG_MAX, GANG_STEP))
-    if not least:
-        raise Rejected(f"tag {given[0]} needs tag {GANG_MIN}", Refusal.INVALID)
-    step = step or 1
-    if most and most < least:
-        text = f"tag {GANG_MAX}: {most} is less than {least}, the {GANG_MIN}"
-        raise Rejected(text, Refusal.INVALID)
-    if most and (most - least) % step:
-        text = f"tag {GANG_MAX}: {most} is not {least} members and whole steps of {step}"
-        raise Rejected(text, Refusal.INVALID)
-    return ElasticTerms(least, most, step)
-
-
 def is_level(name: str) -> bool:
     """True if tags can name a topology level so."""
     return 0 < len(name) <= MAX_LEVEL_NAME and not any(letter in name for letter in "=, ")
@@ -176,9 +117,6 @@ _READERS: Final[_Readers] = {
     RUNTIME: read_seconds,
     TOPOLOGY: read_topology,
     SLICE: read_slice,
-    GANG_MIN: read_members,
-    GANG_MAX: read_members,
-    GANG_STEP: read_members,
 }
 
 
@@ -187,7 +125,7 @@ def _readers() -> _Readers:
     """With those in the `keys.py` of extensions, which are looked up by name, as nothing here names one."""
     modules = import_module("licorne_core.extensions").modules("keys")
     added = {name: read for _, module in modules for name, read in getattr(module, "TAGS", {}).items()}
-    return {**added, **_READERS}
+    return {**_READERS, **added}
 
 
 def check_tags(tags: Mapping[str, str]) -> None:

@@ -12,7 +12,7 @@ from licorne_core.messages.operators import OperatorMark
 from licorne_core.messages.preemption import PreemptionRecord
 from licorne_core.messages.reports import Explanation
 from licorne_core.model.apps.application import Application, most_allocated
-from licorne_core.model.apps.gang import Elastic, TaskGroup
+from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup, group_key
 from licorne_core.model.apps.requests import SHOWN_AS_ASKS, Request, RequestState, is_ask, place_of
 from licorne_core.partitions.partition import Partition, latest_end
@@ -69,7 +69,6 @@ class AskReport:
 
 
 _group = Of[TaskGroup, None]()
-_elastic = Of[Elastic, None]()
 _of = Of[Application, Partition]()
 
 
@@ -89,24 +88,6 @@ class TaskGroupReport:
 
 
 _task_group_report = _group.table(TaskGroupReport)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElasticReport:
-    """Size of an elastic gang, in members: `size` run or are being started.
-
-    `leaving` of them are being stopped for others, or will be. It starts with `least` together,
-    and grows by `step` up to `most`, which is 0 for any number.
-    """
-
-    size: int
-    leaving: int
-    least: int = _elastic(lambda elastic: elastic.terms.least)
-    most: int = _elastic(lambda elastic: elastic.terms.most)
-    step: int = _elastic(lambda elastic: elastic.terms.step)
-
-
-_elastic_report = _elastic.table(ElasticReport)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,10 +139,6 @@ class AppReport:
     task_groups: tuple[TaskGroupReport, ...] = _of(
         lambda app: tuple(_task_group_report(group, None) for group in app.gang.groups.values())
     )
-    elastic: ElasticReport | None = _of(
-        lambda app: None if app.gang.elastic is None else _elastic_report(app.gang.elastic, None)
-    )
-    """Its size, if it is an elastic gang."""
     extended: Mapping[str, Any] = _of.added("application", lambda _, here: here.points)
 
 

@@ -50,6 +50,7 @@ NAMES: Final = (
     "queue_stops",
     "holds",
     "budgets",
+    "elastic",
 )
 
 

@@ -8,7 +8,7 @@ from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
 from licorne_core.views import Views
-from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, ElasticReport, TaskGroupReport
+from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, TaskGroupReport
 from licorne_core.views.fields import Source
 from licorne_core.views.nodes import NodeReport, ReservationReport, StayReport
 from licorne_server.extensions import names
@@ -63,9 +63,6 @@ _task_group = rest_form(
 )
 
 
-_elastic = rest_form(ElasticReport, {"min": "least", "max": "most"})
-
-
 def _mark(mark: OperatorMark) -> JsonObject:
     """What an operator did."""
     return {"by": mark.by, "time": nanoseconds(mark.time), "message": mark.message}
@@ -92,14 +89,13 @@ _application = rest_form(
         "hasReserved": lambda app: app.reserved > 0,
         "hold": ("hold", _mark),
         "change": ("change", _mark),
-        "elastic": ("elastic", _elastic),
     },
     without="partition message group pending_count allocation_count reserved placeholder_count "
     "placeholder_ask gang_style placeholder_deadline task_groups",
     optional=" ".join(
         (
             *names("APPLICATION_OPTIONAL"),
-            "submissionTime finishedTime lastStateChangeTime startTime hold change elastic",
+            "submissionTime finishedTime lastStateChangeTime startTime hold change",
         )
     ),
 )

@@ -13,7 +13,7 @@ from licorne_core.values.asks import Allocation, HolderReason
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.resources import Resources, clamp
 from licorne_core.values.rm_caps import RmCaps, RmCounts
-from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, ElasticReport, TaskGroupReport
+from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, Unit, renamed
 from licorne_core.views.nodes import AllocationReport, NodeReport, ReservationReport
 from licorne_core.views.partitions import PartitionReport, RmReport
@@ -76,7 +76,6 @@ queue_message = filled(
     },
 )
 _task_group_message = filled(pb.TaskGroup, TaskGroupReport)
-_elastic_message = filled(pb.Elastic, ElasticReport, {"min": "least", "max": "most"})
 application_message = filled(
     pb.Application,
     AppReport,
@@ -95,7 +94,6 @@ application_message = filled(
         "allocations": None,
         "hold": lambda app: mark_message(app.hold),
         "change": lambda app: mark_message(app.change),
-        "elastic": lambda app: None if app.elastic is None else _elastic_message(app.elastic),
     },
 )
 _ASKED: Mapping[str, Source] = {

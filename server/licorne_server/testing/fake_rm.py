@@ -237,7 +237,7 @@ class FakeRM:
         placeholder_timeout: float = 0,
         **fields: int | str,
     ) -> None:
-        """Submit an application, which is a gang with `task_groups`, and an elastic gang with `gang_min`.
+        """Submit an application, which is a gang with `task_groups`, and one that grows with `gang_min`.
 
         Placeholders have the keys of `licorne.placeholder_key`. `fields` are of `licorne.Application`
         too: `runtime`, `start_by`, `topology`, `gang_slice`, `gang_min`, `gang_max`, `gang_step`.

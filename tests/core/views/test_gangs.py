@@ -10,7 +10,7 @@ from licorne_core.messages.reports import Explanation
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName
-from licorne_core.views.applications import AppReport, AskReport, ElasticReport, TaskGroupReport
+from licorne_core.views.applications import AppReport, AskReport, TaskGroupReport
 from support.core.builders import (
     answering,
     app,
@@ -119,23 +119,6 @@ def test_an_application_without_a_gang_shows_none() -> None:
     plain = driver.views.application(NAME, "plain")
     assert (plain.placeholder_ask, plain.gang_style, plain.task_groups) == ({}, "", ())
     assert (plain.placeholder_allocated, plain.placeholder_deadline) == ({}, 0.0)
-
-
-def test_an_elastic_gang_shows_its_size() -> None:
-    """Members that run, those of them that are being stopped, and the terms; others show none."""
-    driver = Driver()
-    queues = (
-        """[{name: a, resources: {guaranteed: {vcore: 2}}, properties: {preemption.delay: 1s}}, {name: b}]"""
-    )
-    tags = {"licorne/gang-min": "2", "licorne/gang-max": "6", "licorne/gang-step": "2"}
-    driver.do(register(config(queues)), nodes(node("n1", vcore=4)))
-    driver.do(apps(app("gang", "root.b", tags=tags), app("plain", "root.a")))
-    driver.do(asks(*(ask("gang", f"m{n}", group="w", policy="s", vcore=1) for n in range(6))))
-    driver.do(asks(ask("plain", "k", policy="o", vcore=1)))
-    assert shown(driver).elastic == ElasticReport(size=4, leaving=0, least=2, most=6, step=2)
-    driver.wait(5)
-    assert shown(driver).elastic == ElasticReport(size=4, leaving=2, least=2, most=6, step=2)
-    assert driver.views.application(NAME, "plain").elastic is None
 
 
 @pytest.mark.parametrize("tags", [{"licorne/gang-min": "2"}, {"licorne/slice": "size=2,level=rack"}])

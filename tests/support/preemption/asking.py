@@ -190,7 +190,7 @@ def enforced(queue: Queue, losses: Losses, now: float) -> Enforced:
     where = [one.allocation.node_id for app in leaves for one in app.booked() if one.allocation is not None]
     nodes = {node_id: Node(node_id, {}, {}, schedulable=True) for node_id in where}
     applications = {app.app_id: app for app in leaves}
-    units = Units(nodes, applications, [app.app_id for app in leaves if app.gang.elastic is not None])
+    units = Units(nodes, applications, [app.app_id for app in leaves if app.gang.units is not None])
     found = Enforcement(queue, losses, lambda _: None, lambda: units, now)
 
     def stop(together: Sequence[Victim]) -> None:

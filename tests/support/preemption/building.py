@@ -10,6 +10,8 @@ from random import Random
 from typing import NamedTuple
 
 from licorne_core.config.schema import NodeSortPolicy, QueueConfig
+from licorne_core.extensions.elastic.sizes import Elastic
+from licorne_core.extensions.elastic.terms import ElasticTerms
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gang
 from licorne_core.model.apps.requests import TO_REPLACE, VICTIMS, Request, RequestEvent, RequestState
@@ -30,7 +32,6 @@ from licorne_core.scheduling.preemption import Losses, PreemptionSearch, loss_of
 from licorne_core.values.asks import Allocation, Ask, AskClass, Reservation
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, UserGroup
 from licorne_core.values.resources import Items, charge
-from licorne_core.values.tags import ElasticTerms
 from support.core.trees import whole_tree
 from support.preemption.drawing import NOW
 from support.preemption.records import Cluster, QueueRecord, RequestRecord, Size
@@ -128,9 +129,10 @@ def _add(built: Built, record: RequestRecord, elastic: tuple[int, int] | None) -
             book(items, node, app)
         if record.state is RequestState.PREEMPTING:
             book_preempting(items, node, app)
-    if app.gang.elastic is not None and record.is_member and record.counts:
-        app.gang.elastic.size += 1
-        app.gang.elastic.leaving += record.state in VICTIMS
+    if app.gang.units is not None and record.is_member and record.counts:
+        app.gang.units.came(request)
+        if record.state in VICTIMS:
+            app.gang.units.leaves(request, 1)
     if record.hold is not None:
         hold = record.hold
         reservation = Reservation(app.app_id, request.key, NodeId(hold.node), hold.time, hold.required, items)
@@ -149,7 +151,7 @@ def _app(built: Built, record: RequestRecord, elastic: tuple[int, int] | None) -
         leaf = built.queue(record.leaf)
         app = Application(app_id, leaf.path, UserGroup("ann", ()), {}, 0.0)
         if elastic is not None:
-            app.gang = Gang(elastic=ElasticTerms(elastic[0], 0, elastic[1]))
+            app.gang = Gang(units=Elastic(ElasticTerms(elastic[0], 0, elastic[1])))
         app.leaf = leaf
         app.quotas = leaf.lineage
         built.applications[app_id] = leaf.applications[app_id] = app

@@ -195,10 +195,10 @@ class PlannedStarts:
     def _has_changed(self, shadow: ShadowStart) -> bool:
         """True if other members start next than those that it was planned for, or have to be elsewhere."""
         shares = next_members(shadow.app)
-        # Of an elastic gang, one that came later may be among the first.
-        is_elastic = shadow.app.gang.elastic is not None
+        # Of a gang in units, one that came later may be among the first.
+        in_units = shadow.app.gang.units is not None
         return (
             sum(count for _, count in shares) != len(shadow.members)
-            or (is_elastic and any(one.claim is not shadow for share in shares for one in first_asks(share)))
+            or (in_units and any(one.claim is not shadow for share in shares for one in first_asks(share)))
             or self._search.inside(shadow.app, shadow.request) != shadow.inside
         )

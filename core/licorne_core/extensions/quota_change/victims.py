@@ -162,17 +162,17 @@ class Enforcement:
     def _candidates(self, leaf: Queue, part: Resources) -> Generator[int, None, Iterator[Request]]:
         """Find the candidates of a leaf, cheapest first; yield the costs of the steps.
 
-        A unit of an elastic gang is one candidate: its youngest member.
+        A unit of a gang is one candidate: its youngest member.
         """
         now, minimum, units = self._now, leaf.settings.preemption_minimum_runtime, self._units()
         wanted = {name for name, value in part.items() if value > 0}
         ranks: dict[Request, tuple[object, ...]] = {}
         looks = 0
         for app in list(leaf.applications.values()) if wanted else ():
-            is_elastic = app.gang.elastic is not None
+            in_units = app.gang.units is not None
             for request in (None, *app.requests.values()):
                 if request is not None:
-                    unit = units.unit(app, request) if is_elastic else None
+                    unit = units.unit(app, request) if in_units else None
                     together = (request,) if unit is None else unit.ranked_by(request)
                     if _are_candidates(together, wanted, now, minimum):
                         ranks[request] = _rank(
@@ -233,7 +233,7 @@ def _rank(
 ) -> tuple[object, ...]:
     """Rank of a candidate, cheapest first: of a request, and all that are stopped `together` with it.
 
-    The criteria: growth of an elastic gang (`grows`, see `Unit`), its kind (`kind_of`), all wanted types
+    The criteria: growth of a gang (`grows`, see `Unit`), its kind (`kind_of`), all wanted types
     before some, low priority, youth in whole hours, small sum of wanted amounts.
     """
     sizes = {name: value for name, value in request.ask.ask_class.items if name in wanted}

@@ -105,11 +105,5 @@ def may_run_changed(time: float, app_id: AppId, bound: Bound, *, may_run: bool) 
     return EventRecord(time, EventType.APP, app_id, detail=_MAY_RUN[bound, may_run])
 
 
-def elastic_shrunk(time: float, app_id: AppId, before: int, after: int, whom: str) -> EventRecord:
-    """APP: members of an elastic gang are stopped for an ask or a queue."""
-    text = f"ELASTIC_SHRUNK: from {before} to {after} members for {whom}"
-    return EventRecord(time, EventType.APP, app_id, message=text)
-
-
 def _link(time: float, app_id: AppId, change: EventChange, group: str) -> EventRecord:
     return EventRecord(time, EventType.USERGROUP, group, change, EventDetail.UG_APP_LINK, app_id)

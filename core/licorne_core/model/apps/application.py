@@ -260,8 +260,8 @@ class Application:
     def take(self, request: Request, allocation: Allocation) -> None:
         """Count a booked request; the last one booked is the last among its requests."""
         self.allocation_count += 1
-        if self.gang.elastic is not None and self.gang.has_member(request.ask):
-            self.gang.elastic.came(request)
+        if self.gang.units is not None and self.gang.has_member(request.ask):
+            self.gang.units.came(request)
         requests, key = self.requests, request.ask.key
         requests[key] = requests.pop(key)
         if allocation.request_time < self.submission_time:
@@ -273,8 +273,8 @@ class Application:
     def give_back(self, request: Request) -> None:
         """Count a booked request less."""
         self.allocation_count -= 1
-        if self.gang.elastic is not None and self.gang.has_member(request.ask):
-            self.gang.elastic.went(request)
+        if self.gang.units is not None and self.gang.has_member(request.ask):
+            self.gang.units.went(request)
         if not self.allocation_count:
             for tracker in self.trackers:
                 del tracker.applications[self.app_id]

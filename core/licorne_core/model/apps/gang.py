@@ -27,16 +27,20 @@ cancelled, and real requests of its group wait until it has ended (`ledger/pendi
 does when time is up, and when something of it has gone.
 """
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 from enum import Enum, StrEnum
 from typing import Any, NamedTuple
 
+from licorne_core.messages.events.records import EventRecord
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.model.apps.states import AppEvent
 from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Ask, AskClass
+from licorne_core.values.ids import AppId
 from licorne_core.values.resources import EMPTY, Resources, is_zero
-from licorne_core.values.tags import ElasticTerms, TopologyTerms
+from licorne_core.values.tags import TopologyTerms
 
 DEFAULT_TIMEOUT = 900.0
 """Seconds for which placeholders are kept if the application does not say (spec § 5.4)."""
@@ -90,79 +94,58 @@ class TaskGroup:
         return self.count - self.replaced - self.timed_out
 
 
-class Elastic:
-    """Size of an elastic gang: the asks of an application that have a task group are its members.
+class GangUnits(ABC):
+    """The units in which a gang is placed and stopped: all members of a unit are, or none.
 
-    They are real asks. `terms.least` of them start together, and the others in whole steps. A gang that
-    has lost members is filled up to the next whole step first.
+    An extension says what they are. Such a gang has no placeholders: its members are the asks of the
+    application that have a task group.
     """
 
-    __slots__ = ("leaving", "positions", "size", "staying", "terms")
+    def __init__(self, asked_by: str, no_placeholders: str) -> None:
+        """Start without members. The texts say what asks for units, and why that excludes placeholders."""
+        self.asked_by = asked_by
+        self.no_placeholders = no_placeholders
+        self.behind = False
+        """True if the gang has what it needs: what it places next comes behind all others of its leaf."""
+        self.is_known = False
+        """True if it follows the members that stay, see `know`; it may ask for them anew."""
 
-    def __init__(self, terms: ElasticTerms) -> None:
-        """Start without members."""
-        self.terms = terms
-        self.size = 0
-        """Members that are booked."""
-        self.leaving = 0
-        """Members among them that are being stopped for others, or will be."""
-        self.staying: list[Request] | None = None
-        """The others in the order of booking; None while nobody wants to know."""
-        self.positions: dict[Request, int] = {}
-        """Their positions among these, once somebody wants to know."""
-
+    @abstractmethod
     def came(self, request: Request) -> None:
         """A member was booked, as the last one."""
-        self.size += 1
-        if self.staying is not None:
-            self.positions[request] = len(self.staying)
-            self.staying.append(request)
 
+    @abstractmethod
     def went(self, request: Request) -> None:
         """A member is not booked any more."""
-        self.size -= 1
-        self._forget(request)
 
+    @abstractmethod
     def leaves(self, request: Request, by: int) -> None:
-        """A member is being stopped, with `by` 1; with -1 it is not, or has ended."""
-        self.leaving += by
-        if by > 0:
-            self._forget(request)
-        else:
-            self.staying = None
+        """A member is being stopped, or will be, with `by` 1; with -1 it is not, or has ended."""
 
-    def _forget(self, request: Request) -> None:
-        position = self.positions.pop(request, -1)
-        if self.staying is None or position < 0:
-            return
-        if position < len(self.staying) - self.terms.step:
-            # Many others have another position now.
-            self.staying = None
-            return
-        del self.staying[position]
-        for number in range(position, len(self.staying)):
-            self.positions[self.staying[number]] = number
-
+    @abstractmethod
     def know(self, staying: list[Request]) -> None:
         """Follow these members from now on: all that stay, in the order of booking."""
-        self.staying = staying
-        self.positions = {request: number for number, request in enumerate(staying)}
 
     @property
-    def has_minimum(self) -> bool:
-        """True if all that starts from now on is growth."""
-        return self.size - self.leaving >= self.terms.least
-
-    @property
+    @abstractmethod
     def wanted(self) -> int:
-        """Number of members that are placed together next, so that those that stay are whole steps.
+        """Number of members that are placed together next; 0 for none."""
 
-        0 if the gang would exceed its maximum, with those that are leaving.
-        """
-        least, most, step = self.terms
-        stay = self.size - self.leaving
-        wanted = least - stay if stay < least else step - (stay - least) % step
-        return 0 if most and self.size + wanted > most else wanted
+    @abstractmethod
+    def lack(self, present: int) -> tuple[str, str] | None:
+        """Why so many asks are not the next unit, as code and text; None if they are."""
+
+    @abstractmethod
+    def whole(self) -> list[Sequence[Request]]:
+        """All units, once members are known; the first one is stopped with all others alone."""
+
+    @abstractmethod
+    def of(self, request: Request) -> Sequence[Request]:
+        """All that are stopped with a member, once members are known; none for any other request."""
+
+    @abstractmethod
+    def shrinks(self, time: float, app_id: AppId, count: int, whom: str) -> EventRecord:
+        """The event that so many members are stopped for `whom`, before they are."""
 
 
 def _arrival(placeholder: Request) -> int:
@@ -173,7 +156,6 @@ class Gang:
     """Gang of an application: its task groups by name, and their terms."""
 
     __slots__ = (
-        "elastic",
         "free_count",
         "groups",
         "is_parked",
@@ -183,6 +165,7 @@ class Gang:
         "style",
         "terms",
         "timeout",
+        "units",
     )
 
     def __init__(
@@ -191,7 +174,7 @@ class Gang:
         style: GangStyle = GangStyle.SOFT,
         timeout: float = DEFAULT_TIMEOUT,
         terms: TopologyTerms | None = None,
-        elastic: ElasticTerms | None = None,
+        units: GangUnits | None = None,
     ) -> None:
         """Start without placeholders; `timeout` is in seconds from the first that keeps room."""
         self.placeholder_ask = placeholder_ask
@@ -199,9 +182,9 @@ class Gang:
         self.style = style
         self.timeout = timeout
         self.terms = terms
-        """Its terms about topology domains; None for none. An elastic gang always has some."""
-        self.elastic = None if elastic is None else Elastic(elastic)
-        """Its size, if it is elastic."""
+        """Its terms about topology domains; None for none. A gang in units always has some."""
+        self.units = units
+        """Those in which its members are placed, and stopped; None for all at once."""
         self.questions = 0
         """Open predicate checks for all of it; it is not searched a place meanwhile."""
         self.places: dict[Any, None] = {}
@@ -230,7 +213,7 @@ class Gang:
 
     def is_together(self, ask_class: AskClass, task_group: str, *, placeholder: bool) -> bool:
         """See `has_member`, for asks of this class and task group."""
-        if self.elastic is None or placeholder:
+        if self.units is None or placeholder:
             return placeholder
         return bool(task_group) and ask_class.required_node is None
 

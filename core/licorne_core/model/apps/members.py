@@ -1,9 +1,8 @@
 """Members of gangs: the asks of an application that are placed together, where gangs are placed whole.
 
-Those are all pending placeholders of a gang. An elastic gang has no placeholders: its asks with a task
-group start in *units*, the minimum first, and then steps of growth. The unit of a running member follows
-from the order in which members were booked, so that a unit is whole again when a later member has taken
-the place of one that has ended.
+Those are all pending placeholders of a gang. A gang without placeholders may start in *units* (`GangUnits`):
+its asks with a task group. The unit of a running member follows from the order in which members were
+booked, so that a unit is whole again when a later member has taken the place of one that has ended.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,9 +10,9 @@ from heapq import heappop, heappush, merge
 from itertools import islice
 
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang import Elastic
+from licorne_core.model.apps.gang import GangUnits
 from licorne_core.model.apps.groups import AskGroup, waits
-from licorne_core.model.apps.requests import BOOKED, VICTIMS, Place, Request
+from licorne_core.model.apps.requests import VICTIMS, Place, Request
 from licorne_core.values.resources import Items, Resources
 
 Share = tuple[AskGroup, int]
@@ -37,18 +36,18 @@ def _first_place(group: AskGroup) -> tuple[int, float, int]:
 
 
 def next_members(app: Application) -> list[Share]:
-    """The asks that are placed together next: all pending placeholders, or a unit of an elastic gang.
+    """The asks that are placed together next: all pending placeholders, or the next unit of a gang.
 
-    A unit for which not all asks have come has those that have; at its maximum an elastic gang has none.
+    A unit for which not all asks have come has those that have.
     """
     return _shares(app, gang_groups(app))
 
 
 def _shares(app: Application, groups: list[AskGroup]) -> list[Share]:
-    elastic = app.gang.elastic
-    if elastic is None:
+    units = app.gang.units
+    if units is None:
         return [(group, group.waiting) for group in groups]
-    wanted = elastic.wanted
+    wanted = units.wanted
     if len(groups) == 1 and wanted:
         return [(groups[0], min(groups[0].waiting, wanted))]
     counts: dict[AskGroup, int] = {}
@@ -113,41 +112,23 @@ def gather_gang(app: Application) -> list[Share]:
 
 
 def units_of(app: Application) -> list[Sequence[Request]]:
-    """The units of an elastic gang, the minimum first, without members that are being stopped.
-
-    The last unit may have too few members. A gang below its minimum is one unit.
-    """
-    elastic = app.gang.elastic
-    assert elastic is not None, f"{app!r} is no elastic gang"
-    members = _staying(app, elastic)
-    least, step = elastic.terms.least, elastic.terms.step
-    steps = [members[at : at + step] for at in range(least, len(members), step)]
-    return [members[:least], *steps] if members else []
+    """The units of a gang that has some, without members that are being stopped."""
+    return _known(app, app.gang.units).whole()
 
 
 def unit_of(app: Application, request: Request) -> Sequence[Request]:
-    """All that are stopped with a member: its step, or the whole gang; none for any other request.
+    """All that are stopped with a member of a gang in units; none for any other request.
 
     Apart from the first look at a gang it costs no more in a large one.
     """
-    elastic = app.gang.elastic
-    if elastic is None:
-        return ()
-    members, (least, _, step) = _staying(app, elastic), elastic.terms
-    position = elastic.positions.get(request, -1)
-    if position < least:
-        return members[:] if position >= 0 else ()
-    begin = position - (position - least) % step
-    return members[begin : begin + step]
+    units = app.gang.units
+    return () if units is None else _known(app, units).of(request)
 
 
-def _staying(app: Application, elastic: Elastic) -> list[Request]:
-    if elastic.staying is None:
-        members = [
-            request
-            for request in app.requests.values()
-            if request.state in BOOKED and request.state not in VICTIMS and app.gang.has_member(request.ask)
-        ]
-        elastic.know(members)
-        return members
-    return elastic.staying
+def _known(app: Application, units: GangUnits | None) -> GangUnits:
+    """The units, which follow the members that stay."""
+    assert units is not None, f"{app!r} has no units"
+    if not units.is_known:
+        booked = [request for request in app.booked() if app.gang.has_member(request.ask)]
+        units.know([request for request in booked if request.state not in VICTIMS])
+    return units

@@ -7,7 +7,7 @@ Modules, the lowest first:
     victims         the order of victims, in each leaf and in all, and what-if books
     victim_index    caches of searches: contents of nodes, least numbers of victims, orders of leaves
     leaves          leaves with possible victims of one ask
-    units           members of elastic gangs that are stopped together
+    units           members of gangs that are stopped together
     candidates      possible victims of one ask
     hosts           nodes that could be reserved for the ask
     covering        the smallest sufficient set of victims, on a node and on other nodes

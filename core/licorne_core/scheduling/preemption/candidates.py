@@ -67,16 +67,16 @@ class Candidates:
         self.now = now
         self._by_cost = self.leaves.by_cost
         # True if the order of age is not that of ranks.
-        self._is_sorted = self._by_cost or bool(index.elastic)
+        self._is_sorted = self._by_cost or bool(index.in_units)
         self._judged_units: dict[Unit, Candidate | Out] = {}
         self._some: dict[tuple[tuple[AppId, int], ...], bool] = {}
         self.found = False
         self.judged = 0
-        self.units = Units(index.nodes, index.applications, index.elastic)
+        self.units = Units(index.nodes, index.applications, index.in_units)
 
     @property
     def looked_at(self) -> int:
-        """Number of allocations, leaves and members of elastic gangs looked at."""
+        """Number of allocations, leaves and members of gangs in units looked at."""
         return self.judged + self.leaves.judged + self.units.looked_at
 
     def on_node(self, node: Node) -> list[Candidate]:
@@ -93,7 +93,7 @@ class Candidates:
         return self.on_node_by_age(node, only_regular=True)
 
     def on_node_by_age(self, node: Node, *, only_regular: bool = False) -> Iterator[Candidate]:
-        """Candidates on a node, in the order of age; units of elastic gangs in any."""
+        """Candidates on a node, in the order of age; units of gangs in any."""
         if not self.any_on(node):
             return
         applications = self._index.applications
@@ -150,7 +150,7 @@ class Candidates:
         return merge(units, alone, key=_rank) if units else alone
 
     def _alone_in(self, victim_leaf: VictimLeaf) -> Iterator[Candidate]:
-        """Candidates of a leaf that are no members of elastic gangs, in the order of age."""
+        """Candidates of a leaf that are in no unit, in the order of age."""
         index = self._index
         for running in index.leaf(victim_leaf.leaf).order:
             if running.may_go:
@@ -162,7 +162,7 @@ class Candidates:
                         yield judged
 
     def _units_of(self, victim_leaf: VictimLeaf) -> Iterator[Candidate]:
-        """Units of the elastic gangs of a leaf."""
+        """Units of the gangs of a leaf."""
         for app in self.units.in_leaf(victim_leaf.leaf):
             for unit in dict.fromkeys(self.units.of(app).values()):
                 judged = self.judge_unit(unit, victim_leaf)
@@ -185,7 +185,7 @@ class Candidates:
                     yield together, judged if isinstance(judged, Out) else None
 
     def largest(self, victim_leaf: VictimLeaf, name: str) -> int:
-        """Largest amount of a type in one allocation of the leaf, or in one of its elastic gangs."""
+        """Largest amount of a type in one allocation of the leaf, or in one of its gangs in units."""
         largest = self._index.leaf(victim_leaf.leaf).largest.get(name, 0)
         gangs = self.units.in_leaf(victim_leaf.leaf)
         return max([largest, *(app.allocated.get(name, 0) for app in gangs)])

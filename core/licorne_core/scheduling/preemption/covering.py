@@ -361,7 +361,7 @@ def _gives_way(other: Request, request: Request) -> bool:
 
 
 class _OnRequired:
-    """Victims on a node that an ask requires: an allocation, or a unit of an elastic gang."""
+    """Victims on a node that an ask requires: an allocation, or a unit of a gang."""
 
     __slots__ = ("_first", "_step", "victims")
 

@@ -34,11 +34,11 @@ class Plan(NamedTuple):
     """Victims on the node, in rank order."""
     other_nodes: tuple[Victim, ...]
     """Victims on other nodes, in rank order: without them a queue would exceed its maximum, or a unit of an
-    elastic gang would be torn."""
+    gang in units would be torn."""
     spare: tuple[Victim, ...] = ()
     """Further possible victims on the node, in rank order. The RM may choose some of them as well."""
     step: int = 0
-    """Number of the first step, if the necessary victims are steps of elastic gangs; else 0."""
+    """Number of the first step, if the necessary victims are steps of gangs; else 0."""
 
     @property
     def victims(self) -> tuple[Victim, ...]:
@@ -62,7 +62,7 @@ class Plan(NamedTuple):
     def score_upto(self, upto: int) -> Score:
         """Sort key with the victims of `victims_upto`; opted-out victims weigh more than originators.
 
-        Steps of elastic gangs come first, the highest before all.
+        Steps of gangs come first, the highest before all.
         """
         kind, victims = 0, self.victims_upto(upto)
         for victim in victims:
@@ -114,7 +114,7 @@ class Planning:
         self._other_nodes = OtherNodes(candidates, what_if)
         # True once a node was tried in vain: from then on the totals of all candidates are compared.
         self._failed = False
-        # The highest step of an elastic gang, by the nodes where its members are.
+        # The highest step of a gang, by the nodes where its members are.
         self._growth: dict[Node, int] = {}
         for steps in candidates.units.growing().values():
             for node, step in steps.items():
@@ -335,7 +335,7 @@ def _score(node: Node, chosen: Chosen) -> Score:
 
 
 def _step(chosen: Chosen) -> int:
-    """Number of the first step, if all candidates are steps of elastic gangs; else 0."""
+    """Number of the first step, if all candidates are steps of gangs; else 0."""
     return min((one.step if one.kind == GROWTH else 0 for one in (*chosen[0], *chosen[1])), default=0)
 
 

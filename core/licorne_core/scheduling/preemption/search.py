@@ -99,19 +99,19 @@ class PreemptionSearch:
         applications: Mapping[AppId, Application],
         reserved: Iterable[Reservation],
         losses: Losses,
-        elastic: Collection[AppId] = (),
+        in_units: Collection[AppId] = (),
         *,
         part: int,
         first_nodes: int = FIRST_NODES,
     ) -> None:
-        """Search these live objects of a partition: all its reservations, and its elastic gangs.
+        """Search these live objects of a partition: all its reservations, and its gangs in units.
 
         `first_nodes` is the number of nodes tried by id first. It affects the cost, not the result.
         A search that has to measure more than `part` nodes goes on in another turn.
         """
         self._root = root
         self._first_nodes = first_nodes
-        self._index = VictimIndex(nodes, applications, reserved, losses, elastic)
+        self._index = VictimIndex(nodes, applications, reserved, losses, in_units)
         self._counts = CountsBySize(self._index, part)
         self.work = 0
 
@@ -224,9 +224,9 @@ class PreemptionSearch:
         return Spared(app_id=other.ask.app_id, key=other.key, lost=lost)
 
     def units(self) -> Units:
-        """The units of elastic gangs, as they are now."""
+        """The units of gangs, as they are now."""
         index = self._index
-        return Units(index.nodes, index.applications, index.elastic)
+        return Units(index.nodes, index.applications, index.in_units)
 
     def assumed_checkpoint(self, leaf: Queue) -> float | None:
         """Checkpoint assumed of allocations of the leaf whose RM has said none, in unix seconds."""

@@ -1,4 +1,4 @@
-"""Units: the members of elastic gangs that are stopped together.
+"""Units: the members of gangs that are stopped together, where these are in units (`GangUnits`).
 
 A gang loses its steps of growth one by one, the newest first if that helps, and its minimum only with
 all that it has grown by. Of several gangs the one with the most steps loses one first. A unit is a
@@ -21,20 +21,20 @@ _PARTS = "parts"
 
 
 class Units:
-    """The units of all elastic gangs of a partition, as they are in one search; found as far as needed."""
+    """The units of all gangs of a partition, as they are in one search; found as far as needed."""
 
-    __slots__ = ("_applications", "_by_app", "_by_leaf", "_elastic", "_growing", "_nodes", "looked_at")
+    __slots__ = ("_applications", "_by_app", "_by_leaf", "_growing", "_in_units", "_nodes", "looked_at")
 
     def __init__(
         self,
         nodes: Mapping[NodeId, Node],
         applications: Mapping[AppId, Application],
-        elastic: Collection[AppId],
+        in_units: Collection[AppId],
     ) -> None:
-        """Find the units of these live objects of a partition; `elastic` are the gangs among them."""
+        """Find the units of these live objects of a partition; `in_units` are the gangs among them."""
         self._nodes = nodes
         self._applications = applications
-        self._elastic = elastic
+        self._in_units = in_units
         self._by_app: dict[Application, dict[Request, Unit]] = {}
         self._by_leaf: dict[Queue, list[Application]] | None = None
         self._growing: dict[Application, dict[Node, int]] | None = None
@@ -42,20 +42,20 @@ class Units:
         """Requests that were looked at."""
 
     def of(self, app: Application) -> dict[Request, Unit]:
-        """The units of an elastic gang by member."""
+        """The units of a gang by member."""
         known = self._by_app.get(app)
         if known is None:
             known = self._by_app[app] = self._found(app)
         return known
 
     def growing(self) -> dict[Application, dict[Node, int]]:
-        """The gangs above their minimum, each with the nodes of its steps, and the highest step there."""
+        """The gangs that have grown, each with the nodes of its steps, and the highest step there."""
         if self._growing is None:
             self._growing = {}
-            for app_id in self._elastic:
+            for app_id in self._in_units:
                 app = self._applications[app_id]
-                elastic = app.gang.elastic
-                if elastic is not None and elastic.has_minimum:
+                in_units = app.gang.units
+                if in_units is not None and in_units.behind:
                     # Ascending, so that the highest stays.
                     units = [unit for unit in dict.fromkeys(self.of(app).values()) if unit.step]
                     steps = {victim.node: unit.step for unit in units for victim in unit.victims}
@@ -64,17 +64,17 @@ class Units:
         return self._growing
 
     def in_leaf(self, leaf: Queue) -> Sequence[Application]:
-        """The elastic gangs of a leaf."""
+        """The gangs in units of a leaf."""
         if self._by_leaf is None:
             self._by_leaf = {}
-            for app_id in self._elastic:
+            for app_id in self._in_units:
                 app = self._applications[app_id]
                 self._by_leaf.setdefault(app.leaf, []).append(app)
         return self._by_leaf.get(leaf, ())
 
     def unit(self, app: Application, request: Request) -> Unit | None:
-        """The unit of a member of an elastic gang; None for others."""
-        return None if app.gang.elastic is None else self.of(app).get(request)
+        """The unit of a member of a gang in units; None for others."""
+        return None if app.gang.units is None else self.of(app).get(request)
 
     def with_others(self, app: Application, request: Request) -> tuple[Victim, ...]:
         """The allocation, and all that are stopped with it; none for a request that is not on a node."""

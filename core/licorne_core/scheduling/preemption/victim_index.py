@@ -63,10 +63,10 @@ class VictimIndex:
         applications: Mapping[AppId, Application],
         reserved: Iterable[Reservation],
         losses: Losses,
-        elastic: Collection[AppId] = (),
+        in_units: Collection[AppId] = (),
     ) -> None:
-        """Index these live objects of a partition: all its reservations, and its elastic gangs."""
-        self.elastic = elastic
+        """Index these live objects of a partition: all its reservations, and its gangs in units."""
+        self.in_units = in_units
         # In the order of birth.
         self.nodes: dict[NodeId, Node] = nodes.by_id
         # In the order of their last changes.

@@ -22,7 +22,7 @@ from licorne_core.values.resources import Items, charge
 OPTED_OUT = 2
 ORIGINATOR = 1
 GROWTH = -1
-"""Kind of a step of an elastic gang, of regular victims; it is stopped before all others."""
+"""Kind of a step of a gang in units, of regular victims; it is stopped before all others."""
 
 Age = tuple[int, float, str, str]
 """Kind, negated time of the ask, application, key. Unique in a partition."""
@@ -100,7 +100,7 @@ class Victim(NamedTuple):
 
 
 class Unit:
-    """Members of one elastic gang that are stopped together: a step, or the whole gang. By identity."""
+    """Members of one gang that are stopped together: a step, or the whole gang. By identity."""
 
     __slots__ = ("_by_node", "first", "grows", "kind", "parts", "step", "victims", "whole")
 
@@ -158,7 +158,7 @@ class Candidate:
         unit: Unit | None = None,
         total: Vector | None = None,
     ) -> None:
-        """Set the fields; `total` is that of a unit of an elastic gang."""
+        """Set the fields; `total` is that of a unit of a gang."""
         self.victim = victim
         self.unit = unit
         # All that are stopped with it, and it.

@@ -44,12 +44,13 @@ class Ranks:
     def after_placing(self, app: Application, leaf: Queue, *, same_priority: bool) -> None:
         """Rank the queues between a served ask and root.
 
-        In a fifo leaf an application of the same priority keeps its place, but for a gang that grows from now
-        on. No key becomes smaller. The key of a queue without ranked siblings decides nothing: it waits.
+        In a fifo leaf an application of the same priority keeps its place, but for a gang that comes behind
+        all others. No key becomes smaller. The key of a queue without ranked siblings decides nothing: it
+        waits.
         """
-        elastic = app.gang.elastic
-        grows_now = elastic is not None and elastic.size - elastic.leaving == elastic.terms.least
-        keeps_place = leaf.settings.app_sort is _FIFO and same_priority and not grows_now
+        units = app.gang.units
+        is_behind = units is not None and units.behind
+        keeps_place = leaf.settings.app_sort is _FIFO and same_priority and not is_behind
         if not (keeps_place and app.pending_count):
             self.rank_app(app)
         wakeups = self._wakeups

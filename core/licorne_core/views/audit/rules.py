@@ -10,7 +10,6 @@ from typing import Any
 from licorne_core.messages.commands import Hold
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PAIRS, TaskGroup
-from licorne_core.model.apps.members import units_of
 from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, VICTIMS, Request, RequestState
 from licorne_core.model.queues.queue import stopped_above
 from licorne_core.model.quotas import Quota
@@ -47,14 +46,6 @@ _UNTOLD = frozenset({RequestState.PENDING, RequestState.ASSUMED, RequestState.PL
 def check_gang(partition: Partition, app: Application) -> None:
     """Raise InvariantBroken on a broken rule, with its name and place."""
     placeholders = [request for request in app.requests.values() if request.ask.placeholder]
-    if app.gang.elastic is not None:
-        members = [request for request in app.booked() if app.gang.has_member(request.ask)]
-        sizes = (len(members), sum(request.state in VICTIMS for request in members))
-        counted = (app.gang.elastic.size, app.gang.elastic.leaving)
-        require("G1", sizes == counted, f"{app!r}: members and those that leave are {sizes}, not {counted}")
-        staying = [request for request in members if request.state not in VICTIMS]
-        known = [request for unit in units_of(app) for request in unit]
-        require("G1", known == staying, f"{app!r}: those that stay are {staying}")
     free_count = sum(len(group.free) for group in app.gang.groups.values())
     require("G1", free_count == app.gang.free_count, f"{app!r} has {free_count} free placeholders")
     for name, group in app.gang.groups.items():

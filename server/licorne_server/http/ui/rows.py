@@ -11,7 +11,7 @@ from licorne_core.messages.operators import OperatorMark
 from licorne_core.messages.preemption import PreemptionRecord
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.rm_caps import RmCaps, RmCounts
-from licorne_core.views.applications import AppReport, ElasticReport, TaskGroupReport
+from licorne_core.views.applications import AppReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, renamed
 from licorne_core.views.nodes import AllocationReport, NodeReport, ReservationReport, StayReport
 from licorne_core.views.obstacles import Obstacle
@@ -142,7 +142,6 @@ def application_detail(
 
 
 _task_group = _row(TaskGroupReport, "name count replaced", timedOut="timed_out", size="min_resource")
-_elastic = _row(ElasticReport, "size leaving step", min="least", max="most")
 _detail = _row(
     AppReport,
     "partition groups group",
@@ -157,7 +156,6 @@ _detail = _row(
     placeholderAsk="placeholder_ask",
     placeholderDeadline="placeholder_deadline",
     taskGroups=lambda app: [_task_group(group) for group in app.task_groups],
-    elastic=lambda app: None if app.elastic is None else _elastic(app.elastic),
 )
 
 

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from licorne_core.extensions.elastic.sizes import Elastic
 from licorne_core.messages.effects import Effect
 from licorne_core.model.apps.members import units_of
 from licorne_core.values.ids import AppId, PartitionName
@@ -97,8 +98,8 @@ def test_a_shrink_is_no_more_than_the_ask_lacks(seed: int) -> None:
     )
     driver.do(asks(*(ask("g", f"m{n:02}", group="w", policy="s", memory=1) for n in range(3 * size))))
     gang = driver.scheduler.partitions[PartitionName("[rm1]default")].applications[AppId("g")]
-    assert gang.gang.elastic is not None
-    before = gang.gang.elastic.size
+    assert isinstance(gang.gang.units, Elastic)
+    before = gang.gang.units.size
     driver.do(asks(ask("claims", "k", policy="o", memory=lack)))
     gone = [key for _, key, *_ in released(driver.wait(5))]
     free = 3 * size - before

@@ -1,8 +1,11 @@
 """Elastic gangs: the minimum starts together, growth comes in whole steps, and what has grown goes first."""
 
+from dataclasses import astuple
+
 import pytest
 
 from licorne_core.extensions.backfill.extension import starts_of
+from licorne_core.extensions.elastic.sizes import Elastic
 from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
 from licorne_core.messages.commands import NodeAction, UpdateAllocations
 from licorne_core.messages.effects import Effect
@@ -26,6 +29,7 @@ from support.core.builders import (
 from support.core.driver import Driver, placed, records, refused, refused_apps, released
 from support.core.steps import last
 
+NAME = PartitionName("[rm1]default")
 TWO = "[{name: a, resources: {guaranteed: {memory: 4}}, properties: {preemption.delay: 1s}}, {name: b}]"
 
 
@@ -67,14 +71,14 @@ def claim(key: str, memory: int = 1) -> Ask:
 
 def size(driver: Driver, name: str = "job") -> int:
     """Members that run."""
-    found = driver.scheduler.partitions[PartitionName("[rm1]default")].applications[AppId(name)]
-    assert found.gang.elastic is not None
-    return found.gang.elastic.size
+    found = driver.scheduler.partitions[NAME].applications[AppId(name)]
+    assert isinstance(found.gang.units, Elastic)
+    return found.gang.units.size
 
 
 def why(driver: Driver, key: str, name: str = "job") -> list[str]:
     """Code of the first check that an ask fails."""
-    partition = driver.scheduler.partitions[PartitionName("[rm1]default")]
+    partition = driver.scheduler.partitions[NAME]
     report = last(explain(partition, partition.applications[AppId(name)], AllocationKey(key)))
     return [check.code for check in report.checks if not check.passed][:1]
 
@@ -173,11 +177,11 @@ def test_members_that_are_leaving_count_for_no_minimum() -> None:
     """A gang of which a drain stops a member needs another one, before all that grows."""
     driver = cluster(4)
     assert len(elastic(driver, 2, "2")) == 2
-    partition = driver.scheduler.partitions[PartitionName("[rm1]default")]
+    partition = driver.scheduler.partitions[NAME]
     app = partition.applications[AppId("job")]
     partition.allocations.preempt(app, app.requests[AllocationKey("m1")])
-    assert app.gang.elastic is not None
-    assert (app.gang.elastic.has_minimum, app.gang.elastic.wanted) == (False, 1)
+    assert app.gang.units is not None
+    assert (app.gang.units.behind, app.gang.units.wanted) == (False, 1)
     assert [key for _, key, _ in placed(driver.do(more("job", 2)))] == ["m2"]
 
 
@@ -295,7 +299,7 @@ def test_members_wait_no_longer_once_others_are_spared() -> None:
     driver.do(apps(app("daemons", "root.b")))
     driver.do(asks(ask("daemons", "d", required_node="n0", policy="o", memory=2)))
     assert placed(driver.do(more("job", 5))) == []
-    there = driver.scheduler.partitions[PartitionName("[rm1]default")].nodes.by_id[NodeId("n0")].allocations
+    there = driver.scheduler.partitions[NAME].nodes.by_id[NodeId("n0")].allocations
     effects = driver.do(releases(*(release("job", one.key) for one in there)))
     assert [key for _, key, _ in placed(effects)] == ["d", "m4", "m5"]
 
@@ -324,7 +328,7 @@ def test_with_backfill_the_minimum_holds_a_start_and_growth_none() -> None:
     driver.do(asks(ask("runs", "r", memory=3, tags={"licorne/runtime": "100"})))
     assert elastic(driver, 6, "4,6,2") == []
     driver.wait(5)
-    [shadow] = starts_of(driver.scheduler.partitions[PartitionName("[rm1]default")]).shadows
+    [shadow] = starts_of(driver.scheduler.partitions[NAME]).shadows
     assert (shadow.request.key, len(shadow.members)) == ("m0", 4)
     driver.do(apps(app("late", "root.a")))
     assert placed(driver.do(asks(ask("late", "k", memory=1)))) == []
@@ -342,7 +346,7 @@ def test_a_gang_holds_one_start_whoever_is_to_start_next(mode: str) -> None:
     driver.wait(5)
     driver.do(more("job", 1, priority=1))
     driver.wait(200)
-    shadows = starts_of(driver.scheduler.partitions[PartitionName("[rm1]default")]).shadows
+    shadows = starts_of(driver.scheduler.partitions[NAME]).shadows
     assert [shadow.request.key for shadow in shadows] == ["m1"]
 
 
@@ -377,3 +381,26 @@ def test_an_elastic_gang_has_no_placeholders() -> None:
     driver.do(apps(app("job", "root.b", tags=tags)))
     [reason] = refused(driver.do(asks(ask("job", "p", placeholder=True, group="g", memory=1)))).values()
     assert "is a placeholder, and application job has tag licorne/gang-min" in reason
+
+
+def shown(driver: Driver, name: str) -> tuple[int, ...] | None:
+    """What the report of an application says: size, members that leave, minimum, maximum and step."""
+    found = driver.views.application(NAME, name).extended["elastic"]
+    return None if found is None else astuple(found)
+
+
+def test_an_elastic_gang_shows_its_size() -> None:
+    """Members that run, those of them that are being stopped, and the terms; others show none."""
+    driver = Driver()
+    queues = (
+        """[{name: a, resources: {guaranteed: {vcore: 2}}, properties: {preemption.delay: 1s}}, {name: b}]"""
+    )
+    tags = {"licorne/gang-min": "2", "licorne/gang-max": "6", "licorne/gang-step": "2"}
+    driver.do(register(config(queues)), nodes(node("n1", vcore=4)))
+    driver.do(apps(app("gang", "root.b", tags=tags), app("plain", "root.a")))
+    driver.do(asks(*(ask("gang", f"m{n}", group="w", policy="s", vcore=1) for n in range(6))))
+    driver.do(asks(ask("plain", "k", policy="o", vcore=1)))
+    assert shown(driver, "gang") == (4, 0, 2, 6, 2)
+    driver.wait(5)
+    assert shown(driver, "gang") == (4, 2, 2, 6, 2)
+    assert shown(driver, "plain") is None

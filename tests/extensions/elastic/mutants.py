@@ -3,7 +3,7 @@
 from mutants.defect import Defect
 from mutants.operators import swap, without
 
-_FILE = "core/scheduling/test_elastic_gangs"
+_FILE = "extensions/elastic/test_elastic_gangs"
 _SEARCH = "core/scheduling/preemption/test_search"
 _EXHAUSTIVE = f"{_SEARCH}::test_the_best_plans_with_elastic_gangs_are_those_of_trying_everything"
 
@@ -17,7 +17,7 @@ ELASTIC = (
     ),
     Defect(
         "starts-torn",
-        "GangSearch._incomplete",
+        "Elastic.lack",
         swap("present == wanted > 0", "wanted > 0"),
         "a gang starts with fewer asks than its minimum",
         (f"{_FILE}::test_less_than_the_minimum_does_not_start",),
@@ -32,27 +32,27 @@ ELASTIC = (
     Defect(
         "grows-first",
         "app_key",
-        swap("elastic . has_minimum", "not elastic.has_minimum"),
+        swap("units . behind", "not units.behind"),
         "growth comes before the asks of other applications",
         (f"{_FILE}::test_growth_comes_last_in_every_order",),
     ),
     Defect(
         "still-there",
-        "Elastic.has_minimum",
+        "Elastic._count",
         without("leaving"),
         "members that are being stopped count for the minimum",
         (f"{_FILE}::test_members_that_are_leaving_count_for_no_minimum",),
     ),
     Defect(
         "tears-the-minimum",
-        "units_of",
+        "Elastic.whole",
         swap("members [ : least ]", "members[:1]"),
         "one member of the minimum is the whole minimum",
         (f"{_FILE}::test_the_minimum_goes_whole_and_last", _EXHAUSTIVE),
     ),
     Defect(
         "tears-a-step",
-        "unit_of",
+        "Elastic.of",
         swap("begin + step", "begin + 1"),
         "a lowered maximum stops one member of a step",
         (f"{_FILE}::test_a_lowered_maximum_shrinks_by_whole_steps",),

@@ -1,0 +1,34 @@
+"""What reports of applications say of elastic gangs."""
+
+from dataclasses import dataclass
+
+from licorne_core.extensions.elastic.sizes import Elastic
+from licorne_core.model.apps.application import Application
+from licorne_core.views.fields import Added
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElasticReport:
+    """Size of an elastic gang, in members: `size` run or are being started.
+
+    `leaving` of them are being stopped for others, or will be. It starts with `least` together,
+    and grows by `step` up to `most`, which is 0 for any number.
+    """
+
+    size: int
+    leaving: int
+    least: int
+    most: int
+    step: int
+
+
+def _elastic(app: Application) -> ElasticReport | None:
+    """Size of an application that is an elastic gang."""
+    units = app.gang.units
+    if not isinstance(units, Elastic):
+        return None
+    least, most, step = units.terms
+    return ElasticReport(size=units.size, leaving=units.leaving, least=least, most=most, step=step)
+
+
+FIELDS = {"application": (Added("elastic", ElasticReport, lambda _, app: _elastic(app)),)}

@@ -1,0 +1,18 @@
+"""The reason of a gang that has its maximum."""
+
+from licorne_core.extensions.elastic.sizes import ELASTIC_MAX
+from licorne_core.model.apps.application import Asking
+from licorne_core.scheduling.rules import CheckContext, Checks, Place, Rule
+
+
+class _BelowMaximum(Rule):
+    """The gang may grow. The search for a whole gang finds that it may not, and says so (`Elastic.lack`)."""
+
+    def obstacle(self, context: CheckContext, asking: Asking) -> None:
+        return None
+
+    def reports(self, context: CheckContext, asking: Asking, obstacle: None) -> Checks:
+        return ()
+
+
+RULES = (_BelowMaximum(Place.TOGETHER, (ELASTIC_MAX,), found_by_search=True),)

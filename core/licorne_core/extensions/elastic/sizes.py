@@ -1,0 +1,129 @@
+"""Sizes of elastic gangs: the units in which they start, grow and shrink."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from licorne_core.extensions.elastic.terms import GANG_MIN, ElasticTerms
+from licorne_core.messages.events.records import EventRecord, EventType
+from licorne_core.messages.topology import GANG_INCOMPLETE
+from licorne_core.model.apps.gang import GangUnits
+from licorne_core.model.apps.requests import Request
+from licorne_core.values.ids import AppId
+
+ELASTIC_MAX: Final = "ELASTIC_MAX"
+"""Code of a gang that may not grow."""
+_NO_PLACEHOLDERS: Final = "the members of an elastic gang start together without placeholders"
+
+
+class Elastic(GangUnits):
+    """Size of an elastic gang: the asks of an application that have a task group are its members.
+
+    They are real asks. `terms.least` of them start together, and the others in whole steps. A gang that
+    has lost members is filled up to the next whole step first. It goes whole with its minimum.
+    """
+
+    def __init__(self, terms: ElasticTerms) -> None:
+        """Start without members."""
+        super().__init__(f"tag {GANG_MIN}", _NO_PLACEHOLDERS)
+        self.terms = terms
+        self.size = 0
+        """Members that are booked."""
+        self.leaving = 0
+        """Members among them that are being stopped for others, or will be."""
+        self._staying: list[Request] = []
+        """The others in the order of booking, while they are known."""
+        self._positions: dict[Request, int] = {}
+        """Their positions among these."""
+
+    def came(self, request: Request) -> None:
+        """A member was booked, as the last one."""
+        self.size += 1
+        if self.is_known:
+            self._positions[request] = len(self._staying)
+            self._staying.append(request)
+        self._count()
+
+    def went(self, request: Request) -> None:
+        """A member is not booked any more."""
+        self.size -= 1
+        self._forget(request)
+        self._count()
+
+    def leaves(self, request: Request, by: int) -> None:
+        """A member is being stopped, with `by` 1; with -1 it is not, or has ended."""
+        self.leaving += by
+        if by > 0:
+            self._forget(request)
+        else:
+            self.is_known, self._staying = False, []
+        self._count()
+
+    def _count(self) -> None:
+        # All that starts from now on is growth.
+        self.behind = self.size - self.leaving >= self.terms.least
+
+    def _forget(self, request: Request) -> None:
+        position = self._positions.pop(request, -1)
+        if not self.is_known or position < 0:
+            return
+        if position < len(self._staying) - self.terms.step:
+            # Many others have another position now.
+            self.is_known, self._staying = False, []
+            return
+        del self._staying[position]
+        for number in range(position, len(self._staying)):
+            self._positions[self._staying[number]] = number
+
+    def know(self, staying: list[Request]) -> None:
+        """Follow these members from now on: all that stay, in the order of booking."""
+        self.is_known = True
+        self._staying = staying
+        self._positions = {request: number for number, request in enumerate(staying)}
+
+    @property
+    def wanted(self) -> int:
+        """Number of members that are placed together next, so that those that stay are whole steps.
+
+        0 if the gang would exceed its maximum, with those that are leaving.
+        """
+        least, most, step = self.terms
+        stay = self.size - self.leaving
+        wanted = least - stay if stay < least else step - (stay - least) % step
+        return 0 if most and self.size + wanted > most else wanted
+
+    def lack(self, present: int) -> tuple[str, str] | None:
+        """Why so many asks are not the next step or the minimum, as code and text; None if they are."""
+        wanted = self.wanted
+        if present == wanted > 0:
+            return None
+        if wanted:
+            text = f"asks for {present} of the {wanted} members that are placed together next have come"
+            return GANG_INCOMPLETE, text
+        text = f"the gang has {self.size} of {self.terms.most} members, its maximum"
+        if self.leaving:
+            text = f"{text}; {self.leaving} of them are being stopped"
+        return ELASTIC_MAX, text
+
+    def whole(self) -> list[Sequence[Request]]:
+        """The minimum and the steps, without members that are being stopped.
+
+        The last step may have too few members. A gang below its minimum is one unit.
+        """
+        members, (least, _, step) = self._staying, self.terms
+        steps = [members[at : at + step] for at in range(least, len(members), step)]
+        return [members[:least], *steps] if members else []
+
+    def of(self, request: Request) -> Sequence[Request]:
+        """All that are stopped with a member: its step, or the whole gang; none for any other request."""
+        members, (least, _, step) = self._staying, self.terms
+        position = self._positions.get(request, -1)
+        if position < least:
+            return members[:] if position >= 0 else ()
+        begin = position - (position - least) % step
+        return members[begin : begin + step]
+
+    def shrinks(self, time: float, app_id: AppId, count: int, whom: str) -> EventRecord:
+        """APP: members are stopped for an ask or a queue."""
+        before = self.size - self.leaving
+        text = f"ELASTIC_SHRUNK: from {before} to {before - count} members for {whom}"
+        return EventRecord(time, EventType.APP, app_id, message=text)
