@@ -129,9 +129,11 @@ class Scheduler:
             rm_caps=rm_caps or RmCaps(),
         )
         """All that decides beside the commands."""
-        self._registry = Registry(self.options, kinds(), [each.SHARED for _, each in modules("shared")])
+        self._registry = Registry(
+            self.options, kinds(), [(name, each.SHARED) for name, each in modules("shared")]
+        )
         self._commands: SharedCommands = {RefuseNewWork: self._refuse_new_work}
-        for shared in self._registry.core.shared:
+        for shared in self._registry.core.shared.values():
             self._commands.update(shared.commands)
         """How commands of no RM are carried out, but for ticks."""
         self.last_turn: Turn | None = None
@@ -217,7 +219,7 @@ class Scheduler:
 
     def check_shared(self) -> None:
         """Add up anew what extensions share; raises InvariantBroken."""
-        for shared in self._registry.core.shared:
+        for shared in self._registry.core.shared.values():
             shared.check()
 
     def _carry_out(self, command: OfRm, now: float) -> list[Effect]:

@@ -1,6 +1,6 @@
 """What all RMs of a core have in common: types that are on no node, and what extensions share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from licorne_core.values.ids import PartitionName
@@ -38,9 +38,8 @@ class Shared:
     While it has work left it is among `core.busy`: a tick comes at once, and it is told of all that ends.
     """
 
-    def __init__(self, name: str, core: "Core") -> None:
-        """Of the extension of this name; nothing is to be done."""
-        self.name = name
+    def __init__(self, core: "Core") -> None:
+        """Without commands, and with nothing to do."""
         self.core = core
         self.commands: SharedCommands = {}
         """How its commands, which are of no RM, are carried out, by their types."""
@@ -68,10 +67,6 @@ class Core:
     def __init__(self) -> None:
         """Start without floating types and extensions."""
         self.floating = Floating()
-        self.shared: Sequence[Shared] = ()
-        """In the order of the table of extensions."""
+        self.shared: Mapping[str, Shared] = {}
+        """By the names of extensions, in the order of their table."""
         self.busy: dict[Shared, None] = {}
-
-    def named(self, name: str) -> Shared:
-        """The part of the extension of that name, which is there."""
-        return next(shared for shared in self.shared if shared.name == name)

@@ -331,7 +331,7 @@ class Registry:
         self,
         options: Options,
         extensions: Kinds,
-        shared: Iterable[Callable[["Registry"], Shared]],
+        shared: Iterable[tuple[str, Callable[["Registry"], Shared]]],
     ) -> None:
         """Start with none. Their partitions will have these extensions, which share these parts."""
         self.options = options
@@ -343,7 +343,7 @@ class Registry:
         self.pressure = MemoryPressure()
         self.jobs = Jobs()
         self.core = Core()
-        self.core.shared = tuple(make(self) for make in shared)
+        self.core.shared = {name: make(self) for name, make in shared}
         self._departed: dict[RmId, int] = {}
         self._highest_forgotten = 0
 
@@ -389,7 +389,7 @@ class Registry:
         """Forget a partition."""
         del self.partitions[partition.name]
         self.agenda.leave(partition)
-        for shared in self.core.shared:
+        for shared in self.core.shared.values():
             shared.forget(partition.name)
         self.disposal.add(partition)
 

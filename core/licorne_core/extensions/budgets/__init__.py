@@ -2,8 +2,8 @@
 
 A budget is a further quota of its applications (`accounts`). What is of no RM, the budgets and their
 commands, is in `shared`; `extension` finds the budgets of the applications of one partition. `counting`
-counts members after a change, and `recount` adds all up anew. `terms` are the budgets as values, `tree`
-reads them, and `messages` and `reports` are what comes in and goes out.
+counts members after a change, `reports` makes reports, and `recount` adds all up anew. `messages` has the
+budgets themselves, which `tree` reads, with their commands and reports.
 """
 
 from typing import Final

@@ -14,8 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from heapq import nsmallest
 
 from licorne_core.extensions.budgets import QUOTA
-from licorne_core.extensions.budgets.messages import BudgetCheck
-from licorne_core.extensions.budgets.terms import Budget
+from licorne_core.extensions.budgets.messages import Budget, BudgetCheck
 from licorne_core.messages.events.allocations import Room
 from licorne_core.model.quotas import SharedQuota, claimed, note_freed
 from licorne_core.values.ids import PartitionName, RmId, rm_of

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from licorne_core.extensions.budgets.accounts import Account, BudgetQuota
+from licorne_core.extensions.budgets.messages import SEPARATOR, BudgetPattern
 from licorne_core.extensions.budgets.shared import budgets_of
-from licorne_core.extensions.budgets.terms import SEPARATOR, BudgetPattern
 from licorne_core.model.apps.application import Application
 from licorne_core.model.queues.queue import Queue
 from licorne_core.points import Extension

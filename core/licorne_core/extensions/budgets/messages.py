@@ -1,31 +1,67 @@
-"""Budgets over RMs: commands, the check of an ask, and reports."""
+"""Budgets over RMs as values; their commands, the check of an ask, and reports.
 
-from collections.abc import Callable, Mapping, Sequence
+A budget is named by its path from the top, such as ``company/research``, whose parent is ``company``.
+An application belongs to the budgets that a pattern names it for, and to all above them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from licorne_core.extensions.budgets import QUOTA
-from licorne_core.extensions.budgets.terms import Budget, BudgetPattern
 from licorne_core.messages.checks import ExtensionCheck, Shown
 from licorne_core.messages.commands import SharedCommand
-from licorne_core.values.ids import RmId
+from licorne_core.values.ids import PartitionName, RmId, bare_partition, rm_of
+from licorne_core.values.names import WILDCARD, fits_pattern
 from licorne_core.values.resources import Resources, in_units
 
-__all__ = [
-    "BUDGET_EXCEEDED",
-    "Budget",
-    "BudgetCheck",
-    "BudgetPattern",
-    "BudgetReport",
-    "BudgetUse",
-    "SetBudgetSlices",
-    "SetBudgets",
-]
-
+SEPARATOR = "/"
+"""Between the levels of a budget's name."""
 BUDGET_EXCEEDED: Final = "BUDGET_EXCEEDED"
 """Code of `BudgetCheck`."""
 QUOTA_CODES: Final = {QUOTA: BUDGET_EXCEEDED}
 """By kind of quota (`messages/reasons.py`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetPattern:
+    """RMs, partitions and queues; ``*`` stands for any characters in each.
+
+    `partition` is a name without its RM, in any case of letters. `queue` is the path of a leaf or
+    of a queue above it.
+    """
+
+    rm: str = WILDCARD
+    partition: str = WILDCARD
+    queue: str = WILDCARD
+
+    def fits_partition(self, name: PartitionName) -> bool:
+        """True if it describes the partition and its RM."""
+        bare = bare_partition(name).lower()
+        return fits_pattern(self.rm, rm_of(name)) and fits_pattern(self.partition.lower(), bare)
+
+    def fits_queue(self, lineage: Iterable[str]) -> bool:
+        """True if it describes one of these paths: of a leaf, and of the queues above it."""
+        return any(fits_pattern(self.queue, path) for path in lineage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """A budget with its own patterns; applications of its children count in it too.
+
+    `limit` bounds the types that it names. Without `slices` it bounds the usage of all RMs together.
+    With them, each RM is bounded by its slice alone: an RM or a type that they do not name has none.
+    """
+
+    name: str
+    limit: Resources
+    members: tuple[BudgetPattern, ...] = ()
+    slices: Mapping[RmId, Resources] | None = None
+
+    @property
+    def parent(self) -> str:
+        """The name of the budget above; empty at the top."""
+        return self.name.rpartition(SEPARATOR)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ class Budgets(Shared):
 
     def __init__(self, registry: Registry) -> None:
         """Start without budgets."""
-        super().__init__(NAME, registry.core)
+        super().__init__(registry.core)
         self.registry = registry
         self.book = BudgetBook(self._is_busy)
         self.commands = {SetBudgets: self._set, SetBudgetSlices: self._set_slices}
@@ -100,7 +100,7 @@ class Budgets(Shared):
 
 def budgets_of(core: Core) -> Budgets:
     """The budgets of a core."""
-    shared = core.named(NAME)
+    shared = core.shared[NAME]
     assert isinstance(shared, Budgets)
     return shared
 

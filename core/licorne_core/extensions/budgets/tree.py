@@ -8,7 +8,7 @@ from licorne_core.config.caps import Cap
 from licorne_core.config.document import Node, Scalar, read_document
 from licorne_core.config.reader import Cursor
 from licorne_core.config.report import Report
-from licorne_core.extensions.budgets.terms import SEPARATOR, Budget, BudgetPattern
+from licorne_core.extensions.budgets.messages import SEPARATOR, Budget, BudgetPattern
 from licorne_core.values.errors import ConfigError, Problem, shown
 from licorne_core.values.ids import RmId
 from licorne_core.values.names import WILDCARD, is_partition_name

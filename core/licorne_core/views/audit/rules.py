@@ -214,7 +214,7 @@ def _blockers(partition: Partition) -> Iterator[Blocker]:
 
 def _check_at_rest(partition: Partition) -> None:
     """W1: no waiting ask could be served; one that has still to hear of a shared quota's room may."""
-    if any(shared.owes(partition.name) for shared in partition.rm.core.shared):
+    if any(shared.owes(partition.name) for shared in partition.rm.core.shared.values()):
         return
     for app in partition.applications.values():
         for request in _first_of_each_group(app):

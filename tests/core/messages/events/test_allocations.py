@@ -2,8 +2,7 @@
 
 import pytest
 
-from licorne_core.extensions.budgets.messages import SetBudgets
-from licorne_core.extensions.budgets.terms import Budget, BudgetPattern
+from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets
 from licorne_core.messages.commands import TerminationType
 from licorne_core.messages.events.allocations import predicates_refused
 from licorne_core.messages.events.records import EventRecord, EventType
