@@ -12,6 +12,10 @@ other names has a module with some of these tables:
     APPLICATION_OPTIONAL  those that are left out when empty
     APPLICATION_ON_PAGE   in the rows of the page
     APPLICATION_OF_STATE  and in State
+    NODE                  fields of a node in REST
+    NODE_OPTIONAL         those that are left out when empty
+    NODE_ON_PAGE          in the rows of the page
+    NODE_OF_STATE         and in State
     PARTITION             fields of a partition in REST
     PARTITION_ON_PAGE     and in the rows of the page
     SWITCHES              keys in differences of configurations

@@ -1,5 +1,9 @@
-"""Cordons and drains in the journal."""
+"""Cordons and drains in the journal, and in reports of nodes."""
 
+from collections.abc import Callable
+from typing import Any, Final
+
+from licorne.v1 import state_pb2 as pb
 from licorne_core.extensions.drains.messages import (
     Cordon,
     DrainNode,
@@ -8,7 +12,10 @@ from licorne_core.extensions.drains.messages import (
     NodeSchedulableSet,
     SetNodeSchedulable,
 )
+from licorne_core.extensions.drains.reports import DrainReport
+from licorne_core.views.fields import Moment, renamed
 from licorne_server.journal.forms import FLAG, MARK, NAMED, NUMBER, TEXT, WHOLE, Row, optional, pairs
+from licorne_server.wire.responses import nanoseconds
 
 _TERMS = Row(DrainTerms, start=NUMBER, deadline=optional(NUMBER), allocations=WHOLE)
 
@@ -23,4 +30,33 @@ COMMANDS = (
 SUMMED = {
     NodeSchedulableSet: {"changed": None, "allocations": None},
     NodeDrainBegun: {"terms.start": None, "terms.deadline": None, "terms.allocations": None, "exempt": None},
+}
+
+_NUMBERS = {name: name for name in ("allocations", "remaining", "stopping", "exempt")}
+_TIMES = {"started": "start_time", "deadline": "deadline"}
+
+
+def _shown(of: Callable[[DrainReport], Any]) -> tuple[str, Callable[[DrainReport | None], Any]]:
+    """The field, and how it is shown; None without a drain."""
+    return "drain", lambda report: report and of(report)
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1e3)
+
+
+NODE: Final = {"drain": _shown(renamed(DrainReport, {**_TIMES, **_NUMBERS}, {Moment: nanoseconds}, dict))}
+NODE_OPTIONAL = {"drain": "drain"}
+NODE_ON_PAGE: Final = {
+    "drain": _shown(renamed(DrainReport, {**_TIMES, **_NUMBERS}, {Moment: _milliseconds}, dict))
+}
+NODE_OF_STATE: Final = {
+    "drain": _shown(
+        renamed(
+            DrainReport,
+            {"start_time": "start_time", "deadline": "deadline", **_NUMBERS},
+            {Moment: nanoseconds},
+            pb.NodeDrain,
+        )
+    )
 }

@@ -13,7 +13,7 @@ from licorne_core.views.fields import Source
 from licorne_core.views.nodes import NodeReport, ReservationReport, StayReport
 from licorne_server.extensions import names
 from licorne_server.http.stream import JsonObject, Rows, array_of
-from licorne_server.http.units import drain_json, mark_json, milliseconds, percentages, rest_form, rest_name
+from licorne_server.http.units import mark_json, milliseconds, percentages, rest_form, rest_name
 from licorne_server.wire.responses import nanoseconds
 
 
@@ -233,8 +233,8 @@ _node = rest_form(
         "utilized": lambda node: percentages(node.capacity, node.allocated),
         "isReserved": lambda node: node.reserved > 0,
         "cordon": ("closed", mark_json),
-        "drain": ("drain", drain_json),
+        **names("NODE"),
     },
-    optional="cordon drain",
+    optional=" ".join(("cordon", *names("NODE_OPTIONAL"))),
     without="partition closed utilization allocation_count foreign_count reserved kept",
 )

@@ -12,7 +12,6 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from licorne_core.extensions.drains.reports import DrainReport
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, bare_partition
@@ -94,20 +93,6 @@ def _number(value: float) -> str:
 def mark_json(mark: OperatorMark | None, unit: Callable[[float], int] = nanoseconds) -> JsonObject | None:
     """What an operator did by hand; `unit` is that of its time."""
     return None if mark is None else {"by": mark.by, "time": unit(mark.time), "message": mark.message}
-
-
-def drain_json(drain: DrainReport | None, unit: Callable[[float], int] = nanoseconds) -> JsonObject | None:
-    """Progress of a drain; `unit` is that of its times."""
-    if drain is None:
-        return None
-    return {
-        "started": unit(drain.start_time),
-        "deadline": unit(drain.deadline),
-        "allocations": drain.allocations,
-        "remaining": drain.remaining,
-        "stopping": drain.stopping,
-        "exempt": drain.exempt,
-    }
 
 
 def percentages(total: Resources, used: Resources) -> dict[str, int]:

@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
-from licorne_core.extensions.drains.reports import DrainReport
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.messages.preemption import PreemptionRecord, QueueNumbers, Spared
 from licorne_core.values.asks import Allocation, HolderReason
@@ -182,7 +181,6 @@ reservation_message = filled(
     ReservationReport,
     {"application_id": "app_id", "allocation_key": "key", "reason": ("reason", reason_message)},
 )
-_drain_message = filled(pb.NodeDrain, DrainReport)
 _node_message = filled(
     pb.Node,
     NodeReport,
@@ -191,7 +189,7 @@ _node_message = filled(
         "reservations": None,
         "drained": ("closed", lambda closed: closed is not None),
         "cordon": ("closed", mark_message),
-        "drain": ("drain", lambda drain: drain and _drain_message(drain)),
+        **names("NODE_OF_STATE"),
     },
 )
 

@@ -14,8 +14,10 @@ from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import NodeId, PartitionName, rm_of
 from licorne_core.values.resources import Resources
 from licorne_core.views import Views
+from licorne_core.views.fields import renamed
 from licorne_core.views.nodes import NodeReport
 from licorne_server.configurations.revisions import Revision, Revisions
+from licorne_server.extensions import names
 from licorne_server.http import json_apps, json_cluster
 from licorne_server.http.identity import visible_to
 from licorne_server.http.sources import Sources
@@ -33,7 +35,7 @@ from licorne_server.http.stream import (
 from licorne_server.http.ui.feed import PEER
 from licorne_server.http.ui.pages import API, Maker, number, text_in
 from licorne_server.http.ui.rows import application_detail, heat_row, preemption_row, usage_detail
-from licorne_server.http.units import Asked, drain_json, mark_json, milliseconds
+from licorne_server.http.units import Asked, mark_json, milliseconds
 from licorne_server.process.fair import TimeSlices
 from licorne_server.services.explaining import explain_message
 from licorne_server.services.starts import start_message
@@ -146,14 +148,14 @@ def _shown(capacity: Resources) -> tuple[str, ...]:
     return (*first, *sorted(capacity.keys() - set(first)))[:MAX_RESOURCES]
 
 
+_extended: Callable[[NodeReport], JsonObject] = renamed(NodeReport, names("NODE_ON_PAGE"), {}, dict)
+
+
 def node_detail(views: Views, partition: PartitionName, name: str) -> JsonObject:
     """A node in its REST form, but with the times of operators in milliseconds."""
     node = views.node(partition, name)
-    marks = {
-        "cordon": mark_json(node.closed, milliseconds),
-        "drain": drain_json(node.extended["drain"], milliseconds),
-    }
-    return {**json_apps.single_node(views, partition, name), **marks}
+    cordon = {"cordon": mark_json(node.closed, milliseconds)}
+    return {**json_apps.single_node(views, partition, name), **cordon, **_extended(node)}
 
 
 def queue_detail(views: Views, partition: PartitionName, path: str) -> JsonObject:

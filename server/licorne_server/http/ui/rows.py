@@ -20,7 +20,7 @@ from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_core.views.readings import Numbers
 from licorne_server.extensions import names, table
 from licorne_server.http.stream import JsonObject, Rows, array_of
-from licorne_server.http.units import drain_json, mark_json, milliseconds, reports_of
+from licorne_server.http.units import mark_json, milliseconds, reports_of
 
 R = TypeVar("R")
 
@@ -193,7 +193,7 @@ _node = _row(
     allocations="allocation_count",
     foreign="foreign_count",
     cordon=("closed", _mark),
-    drain=("drain", lambda drain: drain_json(drain, milliseconds)),
+    **names("NODE_ON_PAGE"),
 )
 
 
