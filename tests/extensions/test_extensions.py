@@ -17,7 +17,7 @@ from support.docs.pages import ROOT
 
 WORDS = {
     "ageing": r"ageing|AgeClock|\bAges\b",
-    "autoscaler": r"[aA]utoscaler|OutstandingShape|outstanding_(scan|shapes)|Inspection|INSPECT",
+    "autoscaler": r"[aA]utoscaler|Outstanding_?[sS]|outstanding_s|Inspection|INSPECT|ContainerStatesChanged",
     "backfill": r"[bB]ackfill|[sS]hadow|START_BY|Planned(Room|Starts)|StartRequest|ExpectedEnds|Runtimes",
     "budgets": r"extensions\.budgets|SetBudget|\bBudget(Book|Check|Quota|Report|Tree)|BUDGET_EXCEEDED",
     "notice": r"[nN]otice(?!d)|NOTICE(?!D)",

@@ -11,7 +11,6 @@ from licorne_core.messages.effects import (
     ApplicationsUpdated,
     ConfigurationRefused,
     ConfigurationUpdated,
-    ContainerStatesChanged,
     Effect,
     ExtensionEffect,
     Happened,
@@ -61,8 +60,6 @@ def told(effect: Effect) -> list[str]:
                 *(f"accepted {node_id}" for node_id in effect.accepted),
                 *(f"refused {r.node_id}: {r.reason}" for r in effect.rejected),
             ]
-        case ContainerStatesChanged():
-            return [f"no node takes {s.app_id}/{s.key}: {s.reason}" for s in effect.states]
         case PredicatesAsked():
             return [
                 f"asked {check.check}: may {check.app_id}/{check.key} "
@@ -117,6 +114,9 @@ _BY_EXTENSIONS: dict[str, Callable[[Any], list[str]]] = {
     "NodeSchedulableSet": lambda effect: [_closed(effect)],
     "QueueStoppedSet": lambda effect: [f"queue is {effect.state}" + ("" if effect.changed else " already")],
     "NodeDrainBegun": lambda effect: [_drained(effect)],
+    "ContainerStatesChanged": lambda effect: [
+        f"no node takes {one.app_id}/{one.key}: {one.reason}" for one in effect.states
+    ],
     "NoticesGiven": lambda effect: [
         *(
             f"notice for {one.app_id}/{one.key} until {one.deadline:.0f}: for "

@@ -294,24 +294,6 @@ class PreemptionsAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerState:
-    """An ask that quota would admit and no node takes (spec § 8.12): its state is FAILED."""
-
-    app_id: AppId
-    key: AllocationKey
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerStatesChanged:
-    """Asks that wait for a larger cluster; each is sent once."""
-
-    rm_id: RmId
-    partition: PartitionName
-    states: Sequence[ContainerState]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
     """Facts of a command, in order; only while events are tracked.
 
@@ -341,7 +323,6 @@ Effect = (
     | ReplayEnded
     | PredicatesAsked
     | PreemptionsAsked
-    | ContainerStatesChanged
     | Happened
     | ExtensionEffect
 )

@@ -28,13 +28,15 @@ other names has a module with some of these tables:
     RECORDS               and of what they are made of
     SUMMED                what the sum of all decisions covers of its effects, by the classes
     NOT_SUMMED            those of its effects that decide nothing
+    TELLINGS              how an RM is told its effects, by the classes
 
 A name stands for a field, or for a field and how it is shown.
 
 The table of extensions is closed, as the core's.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -65,6 +67,16 @@ class Listed(NamedTuple):
     name: str
     row: Callable[[Any], Any]
     response: Callable[[list[Any]], Message]
+
+
+class Telling(NamedTuple):
+    """How an RM is told an effect, if it wants that by this field of `Callbacks`."""
+
+    opt_in: str
+    payloads: Callable[[Any], Iterable[Any]]
+    """The responses for it."""
+    counts: Callable[[Any], Mapping[str, int]] = lambda _: {}
+    """What the log counts of it."""
 
 
 class Reports(NamedTuple):
@@ -101,6 +113,16 @@ def table(name: str) -> dict[Any, Any]:
     for extension in NAMES:
         found |= getattr(import_module(f"{__name__}.{extension}"), name, {})
     return found
+
+
+def telling_of(effect: object) -> Telling | None:
+    """How the effect is told to an RM; None for one that no RM is told."""
+    return _tellings().get(type(effect))
+
+
+@cache
+def _tellings() -> dict[Any, Any]:
+    return table("TELLINGS")
 
 
 def rows(name: str) -> tuple[Any, ...]:

@@ -16,15 +16,15 @@ import grpc
 import structlog
 
 from licorne.v1.session_pb2 import Callbacks, Drain, OtherMembers, StateDump, StateDumpWanted, UpdateResponse
-from licorne_core.extensions.notice.messages import NoticesGiven
 from licorne_core.messages.effects import (
     AllocationsMade,
-    ContainerStatesChanged,
     Effect,
+    ExtensionEffect,
     PredicatesAsked,
     PreemptionsAsked,
 )
 from licorne_core.values.ids import RmId
+from licorne_server.extensions import telling_of
 from licorne_server.rms.outbox import Outbox
 from licorne_server.rms.streams import Stream
 from licorne_server.telemetry.measures import RmMeasures
@@ -280,12 +280,11 @@ class Rm:
             self.reader = AskingReader(self.rm_id, session.callbacks.predicates.class_by)
 
     def wants(self, effect: Effect) -> bool:
-        """True if the RM gets an effect; container states and notices are opt-in."""
-        if isinstance(effect, ContainerStatesChanged):
-            return self.session is not None and self.session.callbacks.container_states
-        if isinstance(effect, NoticesGiven):
-            return self.session is not None and self.session.callbacks.preemption_notices
-        return True
+        """True if the RM gets an effect; those of extensions are opt-in."""
+        told = telling_of(effect) if isinstance(effect, ExtensionEffect) else None
+        if told is None:
+            return True
+        return self.session is not None and getattr(self.session.callbacks, told.opt_in)
 
     def place(self, effect: AllocationsMade) -> None:
         """Send allocations to the RM."""

@@ -34,8 +34,8 @@ from licorne_core.messages.effects import (
     ApplicationsAnswered,
     ApplicationsUpdated,
     ConfigurationRefused,
-    ContainerStatesChanged,
     Effect,
+    ExtensionEffect,
     NodesAnswered,
     NotRegistered,
     OperatorRefused,
@@ -50,6 +50,7 @@ from licorne_core.values.counters import Counters
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_core.views import Views
+from licorne_server.extensions import telling_of
 from licorne_server.telemetry.logs import levels, note_lost
 from licorne_server.telemetry.logs.levels import (
     COMMANDS,
@@ -125,8 +126,9 @@ def _summary(effects: Sequence[Effect]) -> dict[str, int]:
                 counts["checks_asked"] += len(effect.checks)
             case PreemptionsAsked():
                 counts["victim_checks_asked"] += len(effect.checks)
-            case ContainerStatesChanged():
-                counts["container_states"] += len(effect.states)
+            case ExtensionEffect():
+                told = telling_of(effect)
+                counts.update({} if told is None else told.counts(effect))
             case RegistrationFailed() | ConfigurationRefused() | OperatorRefused():
                 counts["refused"] += 1
             case _:

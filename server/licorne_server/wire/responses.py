@@ -4,7 +4,7 @@ Allocations are the hot output path. They are joined from pieces of bytes, cache
 application, ask class, node and partition. The result is byte for byte the same as protobuf's.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 from typing import NamedTuple, TypeVar, assert_never
@@ -12,15 +12,7 @@ from typing import NamedTuple, TypeVar, assert_never
 from google.protobuf.message import Message
 
 from licorne.si.v1 import si_pb2 as si
-from licorne.v1.session_pb2 import (
-    ContainerStates,
-    PreemptionNotice,
-    PreemptionNotices,
-    ReplayResult,
-    UpdateResponse,
-    Victim,
-)
-from licorne_core.extensions.notice.messages import NoticesGiven
+from licorne.v1.session_pb2 import ReplayResult, UpdateResponse
 from licorne_core.messages.effects import (
     AllocationRejection,
     AllocationsMade,
@@ -31,8 +23,6 @@ from licorne_core.messages.effects import (
     ApplicationUpdate,
     ConfigurationRefused,
     ConfigurationUpdated,
-    ContainerState,
-    ContainerStatesChanged,
     Effect,
     ExtensionEffect,
     Happened,
@@ -49,6 +39,7 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.values.asks import Allocation, Ask, Shape
 from licorne_core.values.ids import PartitionName
+from licorne_server.extensions import telling_of
 from licorne_server.wire.bounded_cache import (
     APPLICATIONS_BYTES,
     ENTRY,
@@ -121,10 +112,9 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             return map(_rejected, runs(effect.rejections))
         case ReplayEnded():
             return [_replay_ended(effect)]
-        case ContainerStatesChanged():
-            return map(_container_states, runs(effect.states))
-        case NoticesGiven():
-            return _notices(effect)
+        case ExtensionEffect():
+            told = telling_of(effect)
+            return () if told is None else told.payloads(effect)
         case (
             Registered()
             | RegistrationFailed()
@@ -132,7 +122,6 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             | ConfigurationRefused()
             | NotRegistered()
             | OperatorRefused()
-            | ExtensionEffect()
             | Happened()
             | PredicatesAsked()
             | PreemptionsAsked()
@@ -225,50 +214,10 @@ def _nodes_answered(effect: NodesAnswered) -> Payload:
 
 def _replay_ended(effect: ReplayEnded) -> Payload:
     result = ReplayResult(complete=not effect.missing, reason=effect.missing)
-    return _session_payload("replay", UpdateResponse.REPLAY_RESULT_FIELD_NUMBER, result, 1)
+    return session_payload("replay", UpdateResponse.REPLAY_RESULT_FIELD_NUMBER, result, 1)
 
 
-def _notices(effect: NoticesGiven) -> Iterator[Payload]:
-    """The notices, then those withdrawn; neither is joined to the other, nor to another partition's."""
-    field = UpdateResponse.PREEMPTION_NOTICES_FIELD_NUMBER
-    for given in runs(effect.notices):
-        notices = [
-            PreemptionNotice(
-                application_id=one.app_id,
-                allocation_key=one.key,
-                deadline=nanoseconds(one.deadline),
-                beneficiary_application_id=one.beneficiary_app_id,
-                beneficiary_allocation_key=one.beneficiary_key,
-                queue=one.queue,
-                lost_seconds=one.lost,
-            )
-            for one in given
-        ]
-        message = PreemptionNotices(partition_name=effect.partition, notices=notices)
-        yield _session_payload(f"notices {effect.partition}", field, message, len(notices))
-    for gone in runs(effect.withdrawn):
-        withdrawn = [Victim(application_id=one.app_id, allocation_key=one.key) for one in gone]
-        message = PreemptionNotices(partition_name=effect.partition, withdrawn=withdrawn)
-        yield _session_payload(f"withdrawn {effect.partition}", field, message, len(withdrawn))
-
-
-def _container_states(states: Sequence[ContainerState]) -> Payload:
-    message = ContainerStates(
-        states=[
-            si.UpdateContainerSchedulingStateRequest(
-                applicationID=state.app_id,
-                allocationKey=state.key,
-                state=si.UpdateContainerSchedulingStateRequest.FAILED,
-                reason=state.reason,
-            )
-            for state in states
-        ]
-    )
-    field = UpdateResponse.CONTAINER_STATES_FIELD_NUMBER
-    return _session_payload("states", field, message, len(states))
-
-
-def _session_payload(sort: str, field: int, message: Message, items: int) -> Payload:
+def session_payload(sort: str, field: int, message: Message, items: int) -> Payload:
     """A response that only a session can carry, as a whole field of its UpdateResponse."""
     return Payload(Kind.SESSION, sort, delimited(field, message.SerializeToString()), items)
 

@@ -7,9 +7,10 @@ from functools import partial
 import pytest
 
 from licorne_core.extensions.autoscaler import scan as outstanding
+from licorne_core.extensions.autoscaler.messages import ContainerStatesChanged
 from licorne_core.extensions.autoscaler.scan import REASON
 from licorne_core.messages.commands import NodeAction, PredicatePolicy, Tick
-from licorne_core.messages.effects import ContainerStatesChanged, Effect
+from licorne_core.messages.effects import Effect
 from licorne_core.model.apps.groups import SLACK, AskGroup
 from licorne_core.model.apps.requests import Request, RequestEvent
 from licorne_core.scheduling import preempting

@@ -6,13 +6,8 @@ import grpc
 import pytest
 
 from licorne.v1 import session_pb2 as sp
-from licorne_core.messages.effects import (
-    AskedCheck,
-    ContainerState,
-    ContainerStatesChanged,
-    Effect,
-    PredicatesAsked,
-)
+from licorne_core.extensions.autoscaler.messages import ContainerState, ContainerStatesChanged
+from licorne_core.messages.effects import AskedCheck, Effect, PredicatesAsked
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_server.services.server import Server
 from licorne_server.wire.framing import delimited

@@ -4,8 +4,8 @@ import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
+from licorne_core.extensions.autoscaler.messages import ContainerState, ContainerStatesChanged
 from licorne_core.messages.commands import FailMode, PredicatePolicy
-from licorne_core.messages.effects import ContainerState, ContainerStatesChanged
 from licorne_core.values.asks import Ask, AskClass, Shape
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_server.wire.asks import OWN_TAGS, AskingReader, AskReader

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from licorne_core.extensions.autoscaler.messages import ContainerStatesChanged
 from licorne_core.extensions.backfill.extension import starts_of
 from licorne_core.extensions.backfill.planned_starts import StartRequest
 from licorne_core.extensions.budgets.messages import SetBudgets
@@ -10,7 +11,6 @@ from licorne_core.messages.commands import Command, NotePredicatesSent, OfNoRm, 
 from licorne_core.messages.effects import (
     AllocationsMade,
     AllocationsReleased,
-    ContainerStatesChanged,
     Effect,
     PredicatesAsked,
     PreemptionsAsked,

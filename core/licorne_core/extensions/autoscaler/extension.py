@@ -4,10 +4,10 @@ from typing import Final
 
 from licorne_core.extensions.autoscaler import NAME
 from licorne_core.extensions.autoscaler import scan as scanning
+from licorne_core.extensions.autoscaler.messages import ContainerStatesChanged
 from licorne_core.extensions.autoscaler.scan import Inspection
 from licorne_core.handlers.clock import settle_order
 from licorne_core.handlers.outcome import Firing
-from licorne_core.messages.effects import ContainerStatesChanged
 from licorne_core.partitions.jobs import Slice
 from licorne_core.points import Extension
 from licorne_core.scheduling.rules import CheckContext

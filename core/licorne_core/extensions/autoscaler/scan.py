@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop
 from typing import NamedTuple
 
-from licorne_core.messages.effects import ContainerState
+from licorne_core.extensions.autoscaler.messages import ContainerState
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.queues.queue import Queue

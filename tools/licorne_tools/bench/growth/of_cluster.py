@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from licorne_core.extensions.autoscaler.messages import ContainerStatesChanged
 from licorne_core.messages.commands import (
     AnswerPredicates,
     Command,
@@ -13,7 +14,7 @@ from licorne_core.messages.commands import (
     TerminationType,
     UpdateAllocations,
 )
-from licorne_core.messages.effects import AllocationsReleased, ContainerStatesChanged, Effect, PredicatesAsked
+from licorne_core.messages.effects import AllocationsReleased, Effect, PredicatesAsked
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import multiply
