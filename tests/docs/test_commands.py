@@ -16,6 +16,7 @@ from licorne_cli.parsing.completion import SHELLS
 from licorne_cli.parsing.completion_scripts import specs_of
 from licorne_core.extensions import modules
 from licorne_core.messages import claims, operators, reasons, topology
+from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES
 from licorne_server.process.watchdog import SHUT
 from support.docs.pages import Page, code_spans
 
@@ -118,7 +119,8 @@ def test_troubleshooting_names_what_is_there() -> None:
         for value in vars(module).values()
         if isinstance(value, str)
     }
-    known = {*codes, *reasons.QUOTA_CODES.values()}
+    rules = {code for rule in (*APPLICATION_RULES, *ASK_RULES) for code in rule.codes}
+    known = {*codes, *rules}
     assert {span for span in spans if re.fullmatch(r"[A-Z]+_[A-Z_]+", span)} - known == {"NOT_STORED"}
 
 
