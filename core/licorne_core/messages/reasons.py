@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import Final
 
 from licorne_core.messages.checks import ExtensionCheck, RuleCheck
-from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.messages.commands import Hold
 from licorne_core.messages.operators import HeldCheck, OperatorMark, StoppedQueueCheck, told
 from licorne_core.messages.topology import TopologyCheck
@@ -336,7 +335,6 @@ Check = (
     | GangCheck
     | TopologyCheck
     | AnswersCheck
-    | BehindReservationCheck
     | NodesCheck
     | PreemptionCheck
 )

@@ -4,7 +4,6 @@ from typing import assert_never
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.messages.checks import ExtensionCheck, RuleCheck, Shown
-from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.messages.operators import HeldCheck, StoppedQueueCheck
 from licorne_core.messages.reasons import (
     AnswersCheck,
@@ -82,7 +81,7 @@ def _check_message(check: Check) -> pb.Check:
             _add_gang(message, check)
         case PreemptionCheck():
             _add_preemption(message, check)
-        case BehindReservationCheck() | NodesCheck():
+        case NodesCheck():
             _add_nodes(message, check)
         case _:
             assert_never(check)
@@ -118,11 +117,7 @@ def _add_quota(message: pb.Check, check: LimitCheck | QueueCheck) -> None:
     message.limit.update(amounts(check.max))
 
 
-def _add_nodes(message: pb.Check, check: BehindReservationCheck | NodesCheck) -> None:
-    if isinstance(check, BehindReservationCheck):
-        message.kind, message.subject = "backfill", check.app_id
-        message.until = nanoseconds(check.start)
-        return
+def _add_nodes(message: pb.Check, check: NodesCheck) -> None:
     message.kind, message.subject = "nodes", check.required_node or ""
     message.causes.update(check.causes)
     message.more_queues = check.more_queues

@@ -89,7 +89,12 @@ def test_who_would_delay_a_start_is_told_the_holder() -> None:
     report = last(explain(partition, partition.applications[AppId("third")], "late"))
     (check,) = [one for one in report.checks if one.code == "BEHIND_RESERVATION"]
     assert check == BehindReservationCheck(
-        app_id=AppId("second"), key=AllocationKey("large"), start=START + 100, claim="shadow start", nodes=1
+        app_id=AppId("second"),
+        key=AllocationKey("large"),
+        start=START + 100,
+        kind="backfill",
+        claim="shadow start",
+        nodes=1,
     )
     assert (
         report.summary

@@ -156,8 +156,9 @@ class ShadowStart(Claim):
         if not nodes:
             return None
         key = AllocationKey("") if self.is_gang else self.request.key
+        holder, claim = self.app.app_id, "shadow start"
         return BehindReservationCheck(
-            app_id=self.app.app_id, key=key, start=self.start, claim="shadow start", nodes=nodes
+            app_id=holder, key=key, start=self.start, kind=NAME, claim=claim, nodes=nodes
         )
 
 
