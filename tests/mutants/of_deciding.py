@@ -191,13 +191,6 @@ DECIDING = (
         ("test_wakeups",),
     ),
     Defect(
-        "next-is-not-tried",
-        "Dirty.forget_app",
-        drop("mark_app"),
-        "who starts next is not looked at when an application is removed",
-        ("test_wakeups",),
-    ),
-    Defect(
         "squeezed-by-size",
         "_resize",
         drop("roll_back_unfitting"),

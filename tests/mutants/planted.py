@@ -11,6 +11,7 @@ from extensions.holds.mutants import HOLDS
 from extensions.hours.mutants import OF_HOURS
 from extensions.notice.mutants import NOTICES
 from extensions.quota_change.mutants import QUOTA_CHANGE
+from extensions.state_aware.mutants import STATE_AWARE
 from mutants.of_client import CLIENT
 from mutants.of_deciding import DECIDING
 from mutants.of_etcd import ETCD
@@ -49,6 +50,7 @@ ALL = (
     *AUTOSCALER,
     *NOTICES,
     *QUOTA_CHANGE,
+    *STATE_AWARE,
     *OF_HOURS,
     *FAIR_MEMORY,
     *BACKFILL,

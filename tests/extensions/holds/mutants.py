@@ -27,7 +27,7 @@ HOLDS = (
     ),
     Defect(
         "held-next-to-start",
-        "Ranks.rank_app",
+        "StateAware.admitted",
         without("held"),
         "a held application is the next to start in its state-aware queue, and nobody else is",
         ("extensions/holds/test_holds",),
