@@ -135,8 +135,6 @@ class HoursBook:
 
     def spent_by(self, leaf: Queue, items: Items) -> HoursBudget | None:
         """The first used-up budget, from the leaf up, of a resource among the items; None for none."""
-        if not self.spent:
-            return None
         for queue in leaf.lineage:
             for budget in self.of.get(queue, ()):
                 if budget.spent:

@@ -31,7 +31,8 @@ class HoursLeft(Rule):
     """No queue has used up its hours of a resource that the ask wants, in the present window."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> HoursBudget | None:
-        return _book(context).spent_by(asking.app.leaf, asking.items)
+        book: HoursBook = context.extensions[NAME].book
+        return book.spent_by(asking.app.leaf, asking.items) if book.spent else None
 
     def blocker(self, context: CheckContext, asking: Asking, obstacle: HoursBudget) -> Blocker:
         return context.wakeups.blockers.get(HoursSpent, obstacle)
@@ -41,12 +42,7 @@ class HoursLeft(Rule):
 
     def reports(self, context: CheckContext, asking: Asking, obstacle: HoursBudget | None) -> Checks:
         requested = dict(asking.group.together) or asking.group.ask_class.resources
-        return _checks(_book(context), asking.app.leaf, requested, context.dirty.usage.time)
-
-
-def _book(context: CheckContext) -> HoursBook:
-    book: HoursBook = context.extensions[NAME].book
-    return book
+        return _checks(context.extensions[NAME].book, asking.app.leaf, requested, context.dirty.usage.time)
 
 
 def _checks(book: HoursBook, leaf: Queue, requested: Resources, now: float) -> Iterator[RuleCheck]:
