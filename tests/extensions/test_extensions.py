@@ -71,7 +71,7 @@ def test_a_point_asks_those_alone_that_say_something_there() -> None:
 def test_nothing_else_names_an_extension(name: str) -> None:
     """Core and server name it in its own folder or module, and in their tables alone."""
     own = [ROOT / "core/licorne_core/extensions" / name]
-    own.append(ROOT / "server/licorne_server/extensions" / f"{name}.py")
+    own += [ROOT / "server/licorne_server/extensions" / each for each in (f"{name}.py", name)]
     found = [
         str(path.relative_to(ROOT))
         for root in ("core/licorne_core", "server/licorne_server")[: 1 if name in ASKED_FOR else 2]

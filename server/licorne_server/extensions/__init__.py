@@ -32,12 +32,16 @@ other names has a module with some of these tables:
 
 A name stands for a field, or for a field and how it is shown.
 
+One that takes calls of operators is a folder, which has them in `admin.py`: `METHODS`, a class that is
+made of `services.admin.acts.Acts`, and gives its methods by name.
+
 The table of extensions is closed, as the core's.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import Message
@@ -105,6 +109,14 @@ class QueueMetric(NamedTuple):
     text: str
     by_resource: bool
     read: Callable[[QueueReport, Callable[[str], bool]], Mapping[str, float] | None]
+
+
+def modules(name: str) -> Iterator[Any]:
+    """The modules of that name in folders of extensions."""
+    for extension in NAMES:
+        place = f"{__name__}.{extension}"
+        if hasattr(import_module(place), "__path__") and find_spec(f"{place}.{name}") is not None:
+            yield import_module(f"{place}.{name}")
 
 
 def table(name: str) -> dict[Any, Any]:

@@ -6,7 +6,7 @@ from mutants.operators import swap
 DRAINS = (
     Defect(
         "drain-without-deadline-stops",
-        "OperatorMethods._drain",
+        "Drains._drain",
         swap("None", "0.0"),
         "a drain without a deadline stops all at once",
         ("services/test_operators",),

@@ -1,6 +1,7 @@
 """`licorne.v1.Admin`: the calls by which operators change the core's state.
 
-Each subject has a module, with a class that gives its methods by name. A method that changes
+Each subject has a module, with a class that gives its methods by name. Those of an extension are in
+its folder (`extensions/*/admin.py`). A method that changes
 something is wrapped by `Rights`, which admits operators and leaves a line in the log.
 """
 
@@ -12,13 +13,14 @@ from licorne_server.configurations.thread import ConfigThread
 from licorne_server.coordination.budgets import MemberBudgets
 from licorne_server.engine.copies import Copies
 from licorne_server.engine.engine import Engine
+from licorne_server.extensions import modules
 from licorne_server.http.dumps import StateDumps
 from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.security.access import Access
-from licorne_server.services.admin.applications import ApplicationMethods
+from licorne_server.services.admin.acts import Acts
 from licorne_server.services.admin.budgets import BudgetMethods
 from licorne_server.services.admin.configuration import ConfigurationMethods
 from licorne_server.services.admin.members import MemberMethods
@@ -54,16 +56,16 @@ class AdminService:
         `log_levels` are those requested by RMs; `budgets` bound several RMs together.
         """
         rights = Rights(views, access, changes.configurations)
+        acts = Acts(rights, engine, rms, views, changes.configurations)
         self._methods = {
             **ConfigurationMethods(rights, thread, changes, budgets.definition).methods(),
             **BudgetMethods(rights, budgets).methods(),
             **MemberMethods(rights, rms.ownership, engine.now).methods(),
-            **ApplicationMethods(rights, engine, rms, views, changes.configurations).methods(),
             **PlanMethods(rights, rms, time_slices, thread, copies, changes).methods(),
-            **OperatorMethods(
-                rights, engine, rms, eviction, changes.configurations, dumps, time_slices, log_levels, budgets
-            ).methods(),
+            **OperatorMethods(acts, eviction, dumps, time_slices, log_levels, budgets).methods(),
         }
+        for module in modules("admin"):
+            self._methods |= module.METHODS(acts).methods()
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The methods of all subjects by name, bytes in and bytes out."""

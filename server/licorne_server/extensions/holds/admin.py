@@ -15,14 +15,9 @@ from licorne_core.extensions.holds.messages import (
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AppId, PartitionName, RmId, normalize_partition
-from licorne_core.views import Views
 from licorne_server.configurations.applying import unmark
-from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.marks import MAX_MARKS, Mark, MarkKind
-from licorne_server.engine.engine import Engine
-from licorne_server.rms.registry import Rms
-from licorne_server.services.admin.operations import MAX_REASON_BYTES, outcome
-from licorne_server.services.admin.rights import Rights
+from licorne_server.services.admin.acts import MAX_REASON_BYTES, Acts
 from licorne_server.services.calls import Handler, unary_handler
 from licorne_server.wire.caps import MAX_QUEUE_PATH, id_problem, text_problem
 from licorne_server.wire.errors import exhausted, invalid_argument
@@ -31,18 +26,16 @@ from licorne_server.wire.responses import nanoseconds
 Request = pb.HoldApplicationRequest | pb.ChangeApplicationRequest
 
 
-class ApplicationMethods:
+class Holds:
     """The calls that hold and change applications."""
 
-    def __init__(
-        self, rights: Rights, engine: Engine, rms: Rms, views: Views, configurations: Configurations
-    ) -> None:
-        """Send commands to the engine; `configurations` keep the marks."""
-        self._rights = rights
-        self._engine = engine
-        self._rms = rms
-        self._views = views
-        self._configurations = configurations
+    def __init__(self, acts: Acts) -> None:
+        """Have the core do it by `acts`."""
+        self._acts = acts
+        self._rights = acts.rights
+        self._rms = acts.rms
+        self._views = acts.views
+        self._configurations = acts.configurations
 
     def methods(self) -> dict[str, Handler]:
         """The methods by name."""
@@ -63,7 +56,7 @@ class ApplicationMethods:
                 held=request.held,
                 mark=mark,
             )
-            done = outcome(await self._engine.submit(command), ApplicationHeld)
+            done = await self._acts.carry_out(command, ApplicationHeld)
             self._note(request, _mark(MarkKind.HOLD, request, mark), on=request.held)
             return pb.HoldApplicationResponse(
                 changed=done.changed, asks=done.asks, allocations=done.allocations
@@ -91,7 +84,7 @@ class ApplicationMethods:
                 queue=request.queue,
                 mark=mark,
             )
-            done = outcome(await self._engine.submit(command), ApplicationChanged)
+            done = await self._acts.carry_out(command, ApplicationChanged)
             marks = done.marks
             stands = _mark(
                 MarkKind.CHANGE, request, marks.change or mark, priority=marks.priority, queue=marks.queue
@@ -129,8 +122,7 @@ class ApplicationMethods:
             self._rights.rm(rm_id, context)
             if adds and not self._has_room(rm_id):
                 raise exhausted(f"RM {rm_id} has {MAX_MARKS} marks of operators already", "TOO_MANY_MARKS")
-            by = self._rights.access.caller(context).peer
-            answer = await act(OperatorMark(by, self._engine.now(), request.message))
+            answer = await act(self._acts.mark(request, context))
         await self._configurations.keeper.written(rm_id)
         return answer
 
@@ -169,3 +161,6 @@ def _mark(
         priority=priority,
         queue=queue,
     )
+
+
+METHODS = Holds
