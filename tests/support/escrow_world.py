@@ -9,8 +9,6 @@ from typing import Any
 
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import Resources
-from licorne_server.coordination.escrow import BUDGETS, Books, Escrow, NotReleased, Terms
-from licorne_server.coordination.slices import Escrowed, Use, decode
 from licorne_server.coordination.store import (
     Conflict,
     Document,
@@ -20,6 +18,8 @@ from licorne_server.coordination.store import (
     Snapshot,
     StoreError,
 )
+from licorne_server.extensions.budgets.escrow import BUDGETS, Books, Escrow, NotReleased, Terms
+from licorne_server.extensions.budgets.slices import Escrowed, Use, decode
 
 BUDGET = "company"
 KEY = f"{BUDGETS}{BUDGET}"

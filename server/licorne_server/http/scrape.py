@@ -20,7 +20,7 @@ from licorne_core.values.counters import Histogram
 from licorne_core.values.errors import NotFound
 from licorne_core.values.rm_caps import RmCaps
 from licorne_core.views import Views
-from licorne_server.http.budget_metrics import gather_budgets
+from licorne_server.extensions.budgets.metrics import gather_budgets
 from licorne_server.http.families import Families, Labels, counter, gauge
 from licorne_server.http.health import Heartbeat, unready
 from licorne_server.http.journal_metrics import JOURNAL

@@ -12,8 +12,8 @@ from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.views import Views
 from licorne_server.configurations.revisions import Revisions
 from licorne_server.configurations.thread import ConfigThread
-from licorne_server.coordination.budgets import BudgetState
 from licorne_server.coordination.ownership import Alone, Ownership
+from licorne_server.extensions.budgets.members import BudgetState
 from licorne_server.http.members import Members
 from licorne_server.journal.records import JournalState
 from licorne_server.process.fair import TimeSlices

@@ -26,6 +26,7 @@ from licorne_server.coordination.passing import Passing
 from licorne_server.coordination.pb import members_pb2 as pb
 from licorne_server.coordination.store import Member
 from licorne_server.extensions import table
+from licorne_server.extensions.budgets.state import merged_budgets
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access, Caller
 from licorne_server.services.admin.operations import MAX_WANTED
@@ -117,26 +118,6 @@ def _reloaded(_: Any, answers: Sequence[admin_pb2.ReloadConfigurationResponse]) 
     return admin_pb2.ReloadConfigurationResponse(changed=changed, checksum=answers[0].checksum, rms=rms)
 
 
-def _budgets(_: Any, answers: Sequence[state_pb2.ListBudgetsResponse]) -> Message:
-    """Budgets as this member has them, with what the RMs of other members use."""
-    whole = answers[0]
-    budgets = {budget.name: budget for budget in whole.budgets}
-    places = {
-        (name, holding.rm_id): holding for name, budget in budgets.items() for holding in budget.holdings
-    }
-    for answer in answers[1:]:
-        for other in answer.budgets:
-            for holding in other.holdings:
-                place = places.get((other.name, holding.rm_id))
-                if place is None or place.here or not holding.here:
-                    continue
-                place.CopyFrom(holding)
-                used = budgets[other.name].used
-                for resource, value in holding.used.items():
-                    used[resource] += value
-    return whole
-
-
 def _own(_: Any, answers: Sequence[Message]) -> Message:
     """The answer of this member."""
     return answers[0]
@@ -172,7 +153,7 @@ _STATE = {
     "ListResourceHours": Route(
         state_pb2.ListResourceHoursRequest, "", merged_hours, state_pb2.ListResourceHoursResponse
     ),
-    "ListBudgets": Route(state_pb2.ListBudgetsRequest, "", _budgets, state_pb2.ListBudgetsResponse),
+    "ListBudgets": Route(state_pb2.ListBudgetsRequest, "", merged_budgets, state_pb2.ListBudgetsResponse),
     "ListEvents": Route(state_pb2.ListEventsRequest, means_first=True),
     "WatchEvents": Route(state_pb2.WatchEventsRequest, means_first=True),
     **{name: _of_partition(listed.request) for name, listed in table("LISTS").items()},

@@ -17,7 +17,6 @@ from licorne_core.views.fields import Moment, Source, Unit, renamed
 from licorne_core.views.nodes import AllocationReport, NodeReport, ReservationReport
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
-from licorne_server.coordination.budgets import BudgetState, HoldingState
 from licorne_server.extensions import Reports, names, table
 from licorne_server.rms.rm import Rm
 from licorne_server.wire.responses import nanoseconds
@@ -236,29 +235,6 @@ def _add_below(message: pb.QueueUsage, usage: QueueUsage) -> Iterator[None]:
     yield
     for child in usage.children:
         yield from _add_below(message.children.add(**_queue_usage(child)), child)
-
-
-_holding_message = filled(pb.BudgetHolding, HoldingState)
-_budget_message = filled(
-    pb.Budget,
-    BudgetState,
-    {
-        "members": lambda budget: [
-            pb.BudgetMember(rm=member.rm, partition=member.partition, queue=member.queue)
-            for member in budget.members
-        ],
-        "holdings": None,
-    },
-)
-
-
-def budget_message(budget: BudgetState, may_see: MaySee) -> pb.Budget:
-    """One budget, with the RMs that the caller may see."""
-    message = _budget_message(budget)
-    message.holdings.extend(
-        _holding_message(one) for one in budget.holdings if may_see is None or may_see(one.rm_id)
-    )
-    return message
 
 
 _counts_message: Callable[[RmCounts | RmCaps], pb.RmAmounts] = filled(pb.RmAmounts, RmCounts)

@@ -18,12 +18,12 @@ from licorne_server.configurations.memories import Memories
 from licorne_server.configurations.reloading import Changes, Default
 from licorne_server.configurations.shared import keeper_of
 from licorne_server.configurations.thread import ConfigThread
-from licorne_server.coordination.budgets import MemberBudgets
 from licorne_server.coordination.handover import Handover
 from licorne_server.coordination.joining import http_url, ownership_of
 from licorne_server.coordination.ownership import Ownership
 from licorne_server.engine.copies import Copies, Pauses
 from licorne_server.engine.engine import Engine
+from licorne_server.extensions.budgets.members import MemberBudgets
 from licorne_server.http import Figures, HttpServer, Sources
 from licorne_server.http.dumps import StateDumps
 from licorne_server.http.members import Members

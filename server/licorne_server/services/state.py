@@ -16,6 +16,7 @@ from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId, rm_of
 from licorne_core.views import Views
 from licorne_server.extensions import table
+from licorne_server.extensions.budgets.state import budget_message
 from licorne_server.http.sources import Sources
 from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.registry import Rms
@@ -39,7 +40,6 @@ from licorne_server.services.reports import (
     amounts,
     application_message,
     ask_message,
-    budget_message,
     node_message,
     partition_message,
     preemption_message,

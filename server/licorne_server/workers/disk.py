@@ -14,7 +14,6 @@ from pathlib import Path
 
 import structlog
 
-from licorne_server.configurations.budgets import KEY as BUDGETS
 from licorne_server.configurations.revisions import Damaged
 from licorne_server.configurations.shared import (
     CONFIGURATIONS,
@@ -29,6 +28,7 @@ from licorne_server.configurations.state_dir import StateDir
 from licorne_server.coordination.local_service import Storage
 from licorne_server.coordination.ownership import DRAIN
 from licorne_server.coordination.store import USAGE, Document, StoreError
+from licorne_server.extensions.budgets.definitions import KEY as BUDGETS
 from licorne_server.process.settings import SettingsError
 
 log = structlog.get_logger("core.workers")

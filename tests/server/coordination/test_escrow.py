@@ -6,8 +6,8 @@ from contextlib import nullcontext
 import pytest
 
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.escrow import NotReleased
-from licorne_server.coordination.slices import DamagedBudget, Escrowed, Holding, decode, encode
+from licorne_server.extensions.budgets.escrow import NotReleased
+from licorne_server.extensions.budgets.slices import DamagedBudget, Escrowed, Holding, decode, encode
 from support.escrow_world import KEY, LEASE, LICENCE, World
 
 RUNS = 60

@@ -14,12 +14,12 @@ from licorne.v1 import state_pb2 as sp
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.values.ids import RmId
-from licorne_server.configurations.budgets import KEY
-from licorne_server.coordination.budgets import PAUSE
-from licorne_server.coordination.escrow import BUDGETS
 from licorne_server.coordination.ownership import Alone
-from licorne_server.coordination.slices import Escrowed, decode
 from licorne_server.coordination.store import Conflict, Document, Member, MemberId, Ownership, Snapshot
+from licorne_server.extensions.budgets.definitions import KEY
+from licorne_server.extensions.budgets.escrow import BUDGETS
+from licorne_server.extensions.budgets.members import PAUSE
+from licorne_server.extensions.budgets.slices import Escrowed, decode
 from licorne_server.process.settings import Settings
 from licorne_server.services.server import Server
 from licorne_server.testing import VirtualClock

@@ -19,12 +19,12 @@ from licorne_server.configurations.history import Configurations, Keeper
 from licorne_server.configurations.memories import Memories
 from licorne_server.configurations.reloading import Changes, Default
 from licorne_server.configurations.thread import ConfigThread
-from licorne_server.coordination.budgets import MemberBudgets
 from licorne_server.coordination.ownership import Alone
 from licorne_server.coordination.passing import Passing
 from licorne_server.coordination.reach import Reach
 from licorne_server.engine.copies import Copies, Pauses, Question
 from licorne_server.engine.engine import Engine
+from licorne_server.extensions.budgets.members import MemberBudgets
 from licorne_server.http import Sources
 from licorne_server.http import Status as HttpStatus
 from licorne_server.http.dumps import StateDumps

@@ -10,10 +10,11 @@ import grpc
 from licorne_core.views import Views
 from licorne_server.configurations.reloading import Changes
 from licorne_server.configurations.thread import ConfigThread
-from licorne_server.coordination.budgets import MemberBudgets
 from licorne_server.engine.copies import Copies
 from licorne_server.engine.engine import Engine
 from licorne_server.extensions import modules
+from licorne_server.extensions.budgets.calls import BudgetMethods
+from licorne_server.extensions.budgets.members import MemberBudgets
 from licorne_server.http.dumps import StateDumps
 from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.eviction import Eviction
@@ -21,7 +22,6 @@ from licorne_server.rms.registry import Rms
 from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.security.access import Access
 from licorne_server.services.admin.acts import Acts
-from licorne_server.services.admin.budgets import BudgetMethods
 from licorne_server.services.admin.configuration import ConfigurationMethods
 from licorne_server.services.admin.members import MemberMethods
 from licorne_server.services.admin.operations import OperatorMethods

@@ -17,10 +17,10 @@ from licorne_core.config.schema import Configuration
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.applying import Change
-from licorne_server.configurations.budgets import Budgets
 from licorne_server.configurations.reloading import Changes, DefaultFileError
 from licorne_server.configurations.revisions import Revision, Revisions, Source
 from licorne_server.configurations.thread import VALIDATION, ConfigThread, Origin
+from licorne_server.extensions.budgets.definitions import Budgets
 from licorne_server.services.admin.messages import Differences, differences, problem_message
 from licorne_server.services.admin.rights import Rights
 from licorne_server.services.calls import Handler, unary_handler

@@ -11,9 +11,9 @@ from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.budgets import MemberBudgets
-from licorne_server.coordination.escrow import NotReleased
 from licorne_server.coordination.store import StoreError
+from licorne_server.extensions.budgets.escrow import NotReleased
+from licorne_server.extensions.budgets.members import MemberBudgets
 from licorne_server.http.dumps import DumpInProgress, StateDumps
 from licorne_server.http.members import Unreachable
 from licorne_server.process.fair import TimeSlices

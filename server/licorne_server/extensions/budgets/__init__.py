@@ -1,4 +1,9 @@
-"""Budgets over RMs in the journal."""
+"""Budgets over RMs: in the journal, and by modules of their own.
+
+`definitions` keeps the budgets of the server and their files. `members` has them in force: in one server by
+themselves, and in several by parts of an `escrow`, whose documents `slices` reads and writes. `calls` and
+`state` are those of Admin and State, and `metrics` shows them.
+"""
 
 from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_server.journal.forms import AMOUNTS, TEXT, Row, items, optional, plain

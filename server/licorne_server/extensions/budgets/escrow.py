@@ -22,8 +22,16 @@ import structlog
 
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import EMPTY, Resources
-from licorne_server.coordination.slices import DamagedBudget, Escrowed, Holding, Use, decode, encode, settled
 from licorne_server.coordination.store import SHARED, Conflict, Document, Snapshot, Store, StoreError
+from licorne_server.extensions.budgets.slices import (
+    DamagedBudget,
+    Escrowed,
+    Holding,
+    Use,
+    decode,
+    encode,
+    settled,
+)
 
 log = structlog.get_logger("core.coordination.escrow")
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from licorne_core.values.resources import Resources
-from licorne_server.coordination.budgets import BudgetState
+from licorne_server.extensions.budgets.members import BudgetState
 from licorne_server.http.families import Families
 
 MAX_BUDGETS = 100

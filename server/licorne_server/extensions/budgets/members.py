@@ -15,15 +15,15 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import EMPTY, Resources, subtract, sum_of
 from licorne_core.views import Views
-from licorne_server.configurations.budgets import KEY, Budgets, decode, scope_of
 from licorne_server.configurations.history import Keeper
 from licorne_server.configurations.thread import ConfigThread
-from licorne_server.coordination.escrow import BUDGETS, Books, Escrow, NotReleased, Terms
 from licorne_server.coordination.ownership import Ownership
-from licorne_server.coordination.slices import DamagedBudget, Escrowed, Holding, Use
-from licorne_server.coordination.slices import decode as decode_escrowed
 from licorne_server.coordination.store import Document, Snapshot
 from licorne_server.engine.engine import Engine
+from licorne_server.extensions.budgets.definitions import KEY, Budgets, decode, scope_of
+from licorne_server.extensions.budgets.escrow import BUDGETS, Books, Escrow, NotReleased, Terms
+from licorne_server.extensions.budgets.slices import DamagedBudget, Escrowed, Holding, Use
+from licorne_server.extensions.budgets.slices import decode as decode_escrowed
 from licorne_server.process.clock import Clock, Periodic
 from licorne_server.rms.registry import Rms, is_owned
 from licorne_server.wire.errors import Defect, Stopped

@@ -7,12 +7,12 @@ from google.protobuf.message import Message
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.ids import RmId
-from licorne_server.configurations.budgets import refused
 from licorne_server.configurations.revisions import Source
 from licorne_server.configurations.thread import Origin
-from licorne_server.coordination.budgets import MemberBudgets
-from licorne_server.coordination.escrow import NotReleased
 from licorne_server.coordination.store import StoreError
+from licorne_server.extensions.budgets.definitions import refused
+from licorne_server.extensions.budgets.escrow import NotReleased
+from licorne_server.extensions.budgets.members import MemberBudgets
 from licorne_server.services.admin.rights import Rights
 from licorne_server.services.calls import Handler, unary_handler
 from licorne_server.wire.caps import MAX_CONFIG_BYTES, bytes_of, comment_problem, rm_id_problem, size_problem
