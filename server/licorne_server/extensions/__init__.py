@@ -16,12 +16,16 @@ other names has a module with some of these tables:
     NODE_OPTIONAL         those that are left out when empty
     NODE_ON_PAGE          in the rows of the page
     NODE_OF_STATE         and in State
+    ALLOCATION            fields in REST of an allocation that stays, each of its `StayReport`
+    ALLOCATION_ON_PAGE    in the rows of the page
+    ALLOCATION_OF_STATE   and in State
     PARTITION             fields of a partition in REST
     PARTITION_ON_PAGE     and in the rows of the page
     SWITCHES              keys in differences of configurations
     CONFIG_KEYS           keys in the older core's spelling
     LISTS                 calls of State, each with what it lists
     METRICS               of a partition: arguments of `http.families.Metric`
+    CENSUS_METRICS        of its census
     KEPT                  what outlives partitions, by its extension (`configurations/kept.py`)
     MARKS                 column and form of operators' marks in the journal, by its extension
     COMMANDS              columns of its commands in the journal
@@ -29,6 +33,8 @@ other names has a module with some of these tables:
     SUMMED                what the sum of all decisions covers of its effects, by the classes
     NOT_SUMMED            those of its effects that decide nothing
     TELLINGS              how an RM is told its effects, by the classes
+    ANSWERS               readers of an RM's answers, by their fields in a request
+    NOT_CARRIED           names and numbers of answers that a simulation leaves out, by the classes
 
 A name stands for a field, or for a field and how it is shown.
 

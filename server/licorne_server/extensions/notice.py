@@ -1,11 +1,18 @@
-"""Notices of preemption: how an RM is told of them, and what metrics and the journal have of them."""
+"""Notices of preemption: how an RM is told and answers, and what is shown and kept of them."""
 
 from collections.abc import Iterator
 
-from licorne.v1.session_pb2 import PreemptionNotice, PreemptionNotices, UpdateResponse, Victim
+from licorne.v1 import session_pb2 as sp
+from licorne.v1.session_pb2 import PreemptionNotice, PreemptionNotices, UpdateRequest, UpdateResponse, Victim
 from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer, NoticesGiven
+from licorne_core.values.ids import AllocationKey, AppId, RmId
+from licorne_core.views.nodes import StayReport
 from licorne_server.extensions import Telling
 from licorne_server.journal.forms import NUMBER, TEXT, Row, items
+from licorne_server.wire.caps import MAX_ID
+from licorne_server.wire.checks import NAMED, answers_in
+from licorne_server.wire.framing import Pace
+from licorne_server.wire.items import parse
 from licorne_server.wire.responses import Payload, nanoseconds, runs, session_payload
 
 
@@ -34,6 +41,60 @@ def _payloads(effect: NoticesGiven) -> Iterator[Payload]:
 
 
 TELLINGS = {NoticesGiven: Telling("preemption_notices", _payloads)}
+
+PART = 500
+"""Answers that go into one command; each may stop an allocation."""
+
+
+async def _answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerNotices]:
+    """A NoticeAnswers, part by part. The core passes over allocations that are not under notice.
+
+    Raises:
+        CallError: there are too many answers.
+        Malformed: the bytes are no NoticeAnswers.
+    """
+    answers: list[NoticeAnswer] = []
+    for item in await answers_in(raw, "NoticeAnswers", "notice_answers.answers", pace):
+        wire = parse(sp.NoticeAnswer, item)
+        later = wire.later_milliseconds / 1000
+        app_id, key = AppId(wire.application_id), AllocationKey(wire.allocation_key)
+        if len(app_id) <= MAX_ID and len(key) <= MAX_ID:
+            answers.append(NoticeAnswer(app_id, key, wire.partition_name, later))
+        if pace.spend(len(item) + NAMED):
+            await pace.rest()
+    return [
+        AnswerNotices(rm_id=rm_id, answers=answers[begin : begin + PART])
+        for begin in range(0, len(answers), PART)
+    ]
+
+
+ANSWERS = {UpdateRequest.NOTICE_ANSWERS_FIELD_NUMBER: _answers}
+NOT_CARRIED = {
+    AnswerNotices: lambda command: ("answers to notices of preemption", len(command.answers)),
+}
+
+
+def _for(stay: StayReport) -> dict[str, str]:
+    return {"applicationId": stay.app_id, "allocationKey": stay.key, "queueName": stay.queue}
+
+
+def _on_page(stay: StayReport) -> dict[str, object]:
+    """When the allocation will be preempted, and for whom."""
+    return {
+        "deadline": round(stay.deadline * 1e3),
+        "forApplication": stay.app_id,
+        "forKey": stay.key,
+        "forQueue": stay.queue,
+    }
+
+
+def _deadline(stay: StayReport) -> int:
+    return nanoseconds(stay.deadline)
+
+
+ALLOCATION = {"noticeDeadline": _deadline, "noticeFor": _for}
+ALLOCATION_ON_PAGE = {"notice": _on_page}
+ALLOCATION_OF_STATE = {"notice_deadline": _deadline}
 
 _ANSWER = Row(NoticeAnswer, app_id=TEXT, key=TEXT, partition=TEXT, later=NUMBER)
 
@@ -65,4 +126,7 @@ METRICS = (
         "Notices of preemption that were taken back.",
         lambda of: of.report.extended["notices_withdrawn"],
     ),
+)
+CENSUS_METRICS = (
+    ("gauge", "licorne_allocations_under_notice", "Allocations that will be preempted.", "noticed"),
 )

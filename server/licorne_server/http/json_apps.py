@@ -106,11 +106,14 @@ def ask_json(common: JsonObject, report: AskReport) -> JsonObject:
     return {**_ask(report), **common}
 
 
+_STAY = names("ALLOCATION")
+
+
 def allocation_json(
     common: JsonObject,
     allocation: Allocation,
     stopping: str = "",
-    notice: StayReport | None = None,
+    stay: StayReport | None = None,
     checkpoint: float = 0.0,
 ) -> JsonObject:
     """An allocation; `common` holds the fields shared by all in the same list.
@@ -120,13 +123,8 @@ def allocation_json(
     """
     found = {**_allocation(allocation), **common}
     found |= {"preempted": stopping == "preempted", "stopping": stopping}
-    if notice is not None:
-        found["noticeDeadline"] = nanoseconds(notice.deadline)
-        found["noticeFor"] = {
-            "applicationId": notice.app_id,
-            "allocationKey": notice.key,
-            "queueName": notice.queue,
-        }
+    if stay is not None:
+        found |= {name: of(stay) for name, of in _STAY.items()}
     if checkpoint:
         found["checkpoint"] = nanoseconds(checkpoint)
     return found

@@ -103,7 +103,7 @@ _CENSUS = (
         "preemptions",
         "rule",
     ),
-    gauge("licorne_allocations_under_notice", "Allocations that will be preempted.", "noticed"),
+    *(Metric(*row) for row in rows("CENSUS_METRICS")),
 )
 
 

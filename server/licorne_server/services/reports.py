@@ -113,6 +113,7 @@ ask_message = filled(
         "required_node": ("ask.ask_class.required_node", lambda node_id: node_id or ""),
     },
 )
+_STAY = names("ALLOCATION_OF_STATE")
 _allocation_message = filled(
     pb.Allocation,
     Allocation,
@@ -121,18 +122,19 @@ _allocation_message = filled(
         "request_time": ("request_time", nanoseconds),
         "allocation_time": ("allocation_time", nanoseconds),
         "stopping": None,
-        "notice_deadline": None,
+        **dict.fromkeys(_STAY),
         "checkpoint": None,
     },
 )
 
 
 def allocation_message(report: AllocationReport) -> pb.Allocation:
-    """One allocation, with the notice or the stop of a victim."""
+    """One allocation, with what is said of a victim."""
     message = _allocation_message(report.allocation)
     message.stopping = report.stopping
     if report.stay is not None:
-        message.notice_deadline = nanoseconds(report.stay.deadline)
+        for name, of in _STAY.items():
+            setattr(message, name, of(report.stay))
     message.checkpoint = nanoseconds(report.checkpoint)
     return message
 

@@ -16,24 +16,25 @@ from licorne.v1.session_pb2 import (
     UpdateResponse,
     Welcome,
 )
-from licorne_core.extensions.notice.messages import AnswerNotices
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
     BeginReplay,
     Command,
     EndReplay,
+    ExtensionAnswer,
     NotePredicatesSent,
     RemoveRm,
 )
 from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import Engine
+from licorne_server.extensions import table
 from licorne_server.rms.exchange import Entry, Exchange
 from licorne_server.rms.outbox import Batch, Sent
 from licorne_server.rms.registry import Rms, check_registered
 from licorne_server.rms.rm import Rm, Session
 from licorne_server.rms.streams import Stream
-from licorne_server.wire.checks import notice_answers, predicate_answers, preemption_answers
+from licorne_server.wire.checks import predicate_answers, preemption_answers
 from licorne_server.wire.envelope import Sealer, open_envelope
 from licorne_server.wire.errors import invalid_argument, unavailable
 from licorne_server.wire.framing import Pace, delimited
@@ -53,14 +54,14 @@ UPDATES = {
 }
 ReadAnswers = Callable[
     [RmId, bytes, Pace],
-    Coroutine[Any, Any, Sequence[AnswerPredicates | AnswerPreemptions | AnswerNotices]],
+    Coroutine[Any, Any, Sequence[AnswerPredicates | AnswerPreemptions | ExtensionAnswer]],
 ]
 ANSWERS: dict[int, ReadAnswers] = {
     UpdateRequest.PREDICATE_ANSWERS_FIELD_NUMBER: predicate_answers,
     UpdateRequest.PREEMPTION_ANSWERS_FIELD_NUMBER: preemption_answers,
-    UpdateRequest.NOTICE_ANSWERS_FIELD_NUMBER: notice_answers,
+    **table("ANSWERS"),
 }
-"""Readers of the RM's answers to checks and notices."""
+"""Readers of the RM's answers to checks, and to extensions."""
 
 NUMBERED = frozenset(
     {
@@ -172,7 +173,7 @@ class SessionExchange(Exchange):
         for index, answers in enumerate(parts):
             if index:
                 await asyncio.sleep(0)
-            if not isinstance(answers, AnswerNotices):
+            if not isinstance(answers, ExtensionAnswer):
                 checks = [answer.check for answer in answers.answers]
                 self._rm.measures.answered(checks, now)
                 if self._rms.tracing is not None:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
-from licorne_core.extensions.notice.messages import AnswerNotices
 from licorne_core.messages.commands import (
     CONFIRMED,
     AnswerPredicates,
@@ -19,6 +18,7 @@ from licorne_core.messages.commands import (
     BeginReplay,
     Command,
     EndReplay,
+    ExtensionAnswer,
     LargeCommand,
     NewApplication,
     NotePredicatesSent,
@@ -42,6 +42,7 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId, rm_of
+from licorne_server.extensions import table
 from licorne_server.simulation.acting import Acting, AppPlace, Carried
 from licorne_server.simulation.lives import End, Lives, Place
 from licorne_server.simulation.player import Player
@@ -53,6 +54,8 @@ SPARE: Final = 1_000
 """Applications that may be remembered beyond twice the present ones."""
 
 _ANSWERS = AnswerPredicates | AnswerPreemptions
+_LEFT_OUT = table("NOT_CARRIED")
+"""What answers to extensions are called, and how many there are: a core may decide otherwise."""
 _BY_CORE = _ANSWERS | NotePredicatesSent | Tick
 """Inputs that follow from what the core did."""
 
@@ -145,8 +148,8 @@ class Carrying:
                 self._tell_rest(rm_id)
         if isinstance(command, _BY_CORE):
             return
-        if isinstance(command, AnswerNotices):
-            self._acting.leave_out("answers to notices of preemption", len(command.answers))
+        if isinstance(command, ExtensionAnswer):
+            self._acting.leave_out(*_LEFT_OUT[type(command)](command))
             return
         self.carried.inputs += 1
         match command:

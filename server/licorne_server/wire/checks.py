@@ -10,7 +10,6 @@ An RM opts into checks with the callbacks of its hello.
 from collections.abc import Iterable, Iterator
 
 from licorne.v1 import session_pb2 as sp
-from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
@@ -28,7 +27,7 @@ from licorne_core.messages.effects import (
     PreemptionsAsked,
 )
 from licorne_core.values.errors import shown
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
+from licorne_core.values.ids import NodeId, RmId
 from licorne_server.wire.bounded_cache import CHECKS_BYTES
 from licorne_server.wire.caps import (
     MAX_ALL_REFUSALS,
@@ -67,9 +66,6 @@ PART_JUDGED = 64
 PART_ANSWERS = 20
 """Preemption answers that go into one command; each may name `MAX_NEEDS` nodes."""
 
-PART_NOTICES = 500
-"""Answers to notices that go into one command; each may stop an allocation."""
-
 _ID, _PARTITION, _APPLICATION, _KEY, _ALLOCATE, _NODE, _DEADLINE = range(1, 8)
 _CHECKS = 1
 """The field of checks in a message of checks, and of answers in a message of answers."""
@@ -78,7 +74,7 @@ _NODES = sp.PreemptionCheck.NODES_FIELD_NUMBER
 _REFUSED = sp.PredicateAnswer.REFUSED_FIELD_NUMBER
 _NEEDED = sp.PreemptionAnswer.NODES_FIELD_NUMBER
 
-_NAMED = 4 * FIELD
+NAMED = 4 * FIELD
 """Work of reading one node that an answer refuses or needs."""
 
 _OTHER_FIELDS = 100
@@ -175,7 +171,7 @@ async def predicate_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerP
     parts: list[list[PredicateAnswer]] = [[]]
     room = PART_REFUSALS
     refused = 0
-    for item in await _answers_in(raw, "PredicateAnswers", "predicate_answers.answers", pace):
+    for item in await answers_in(raw, "PredicateAnswers", "predicate_answers.answers", pace):
         answer = _answer(item, reasons)
         refused += len(answer.refused)
         if refused > MAX_ALL_REFUSALS:
@@ -188,7 +184,7 @@ async def predicate_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerP
             room = PART_REFUSALS
         parts[-1].append(answer)
         room -= len(answer.refused) + 1
-        if pace.spend(len(item) + (len(answer.refused) + 1) * _NAMED):
+        if pace.spend(len(item) + (len(answer.refused) + 1) * NAMED):
             await pace.rest()
     return [AnswerPredicates(rm_id=rm_id, answers=part) for part in parts if part]
 
@@ -204,10 +200,10 @@ async def preemption_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[Answer
         Malformed: the bytes are no PreemptionAnswers.
     """
     answers: list[PreemptionAnswer] = []
-    for item in await _answers_in(raw, "PreemptionAnswers", "preemption_answers.answers", pace):
+    for item in await answers_in(raw, "PreemptionAnswers", "preemption_answers.answers", pace):
         answer = _preemption_answer(item)
         answers.append(answer)
-        if pace.spend(len(item) + (len(answer.needed) + 1) * _NAMED):
+        if pace.spend(len(item) + (len(answer.needed) + 1) * NAMED):
             await pace.rest()
     return [
         AnswerPreemptions(rm_id=rm_id, answers=answers[begin : begin + PART_ANSWERS])
@@ -215,29 +211,7 @@ async def preemption_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[Answer
     ]
 
 
-async def notice_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerNotices]:
-    """A NoticeAnswers, part by part. The core passes over allocations that are not under notice.
-
-    Raises:
-        CallError: there are too many answers.
-        Malformed: the bytes are no NoticeAnswers.
-    """
-    answers: list[NoticeAnswer] = []
-    for item in await _answers_in(raw, "NoticeAnswers", "notice_answers.answers", pace):
-        wire = parse(sp.NoticeAnswer, item)
-        later = wire.later_milliseconds / 1000
-        app_id, key = AppId(wire.application_id), AllocationKey(wire.allocation_key)
-        if len(app_id) <= MAX_ID and len(key) <= MAX_ID:
-            answers.append(NoticeAnswer(app_id, key, wire.partition_name, later))
-        if pace.spend(len(item) + _NAMED):
-            await pace.rest()
-    return [
-        AnswerNotices(rm_id=rm_id, answers=answers[begin : begin + PART_NOTICES])
-        for begin in range(0, len(answers), PART_NOTICES)
-    ]
-
-
-async def _answers_in(raw: bytes, message: str, field: str, pace: Pace) -> list[bytes]:
+async def answers_in(raw: bytes, message: str, field: str, pace: Pace) -> list[bytes]:
     """The bytes of each answer in a message with answers in field 1.
 
     Raises:

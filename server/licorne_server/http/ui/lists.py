@@ -25,9 +25,9 @@ from licorne_server.http.ui.rows import (
     calendar_row,
     node_allocation_row,
     node_row,
-    notice_row,
     preemption_row,
     reservation_row,
+    stay_row,
     usage_row,
 )
 from licorne_server.http.units import Asked, milliseconds, rm_asked
@@ -126,7 +126,7 @@ async def allocations(request: web.Request) -> web.StreamResponse:
         return text in item[0].key.lower() or text in item[0].node_id.lower()
 
     def row(item: AllocationReport) -> JsonObject:
-        more = {"priority": item.allocation.ask.priority, "notice": notice_row(item.stay)}
+        more = {"priority": item.allocation.ask.priority, **stay_row(item.stay)}
         return {**allocation_json(common, *item), **more}
 
     found = views.allocations(partition, app)

@@ -197,17 +197,12 @@ _node = _row(
 )
 
 
-def notice_row(notice: StayReport | None) -> JsonObject | None:
-    """When an allocation under notice will be preempted, and for whom; None for others."""
-    if notice is None:
-        return None
-    deadline = milliseconds(notice.deadline)
-    return {
-        "deadline": deadline,
-        "forApplication": notice.app_id,
-        "forKey": notice.key,
-        "forQueue": notice.queue,
-    }
+_STAY = names("ALLOCATION_ON_PAGE")
+
+
+def stay_row(stay: StayReport | None) -> JsonObject:
+    """What is said of an allocation that will be preempted, in fields of its row; None for others."""
+    return {name: None if stay is None else of(stay) for name, of in _STAY.items()}
 
 
 def node_allocation_row(found: AllocationReport, app: AppReport | None) -> JsonObject:
@@ -223,7 +218,7 @@ def node_allocation_row(found: AllocationReport, app: AppReport | None) -> JsonO
         "priority": ask.priority,
         "placeholder": ask.placeholder,
         "stopping": found.stopping,
-        "notice": notice_row(found.stay),
+        **stay_row(found.stay),
         "foreign": app is None,
     }
 
