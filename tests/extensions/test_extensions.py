@@ -34,7 +34,7 @@ WORDS = {
     "elastic": r"[eE]lastic|ELASTIC|GANG_(MIN|MAX|STEP)|gang-(min|max|step)",
 }
 """What names an extension, as a pattern."""
-ASKED_FOR = {"backfill", "budgets", "drains", "holds", "notice", "queue_stops", "stops"}
+ASKED_FOR = {"backfill", "budgets", "drains", "holds", "notice", "queue_stops"}
 """Those whose commands the server takes from its own callers, and names for that."""
 TABLES = ("core/licorne_core/extensions/__init__.py", "server/licorne_server/extensions/__init__.py")
 SCENARIOS = ROOT / "tests/scenarios"

@@ -23,6 +23,8 @@ other names has a module with some of these tables:
     PARTITION_ON_PAGE     and in the rows of the page
     SWITCHES              keys in differences of configurations
     CONFIG_KEYS           keys in the older core's spelling
+    CALLS                 calls of Admin, each with its request and its response
+    ACTS                  acts of the page by these calls, with fields of `http.ui.acts.Act`
     LISTS                 calls of State, each with what it lists
     METRICS               of a partition: arguments of `http.families.Metric`
     CENSUS_METRICS        of its census
@@ -31,6 +33,7 @@ other names has a module with some of these tables:
     COMMANDS              columns of its commands in the journal
     RECORDS               and of what they are made of
     SUMMED                what the sum of all decisions covers of its effects, by the classes
+    UNMARKS               effects after which marks of applications are not needed, and these applications
     NOT_SUMMED            those of its effects that decide nothing
     TELLINGS              how an RM is told its effects, by the classes
     ANSWERS               readers of an RM's answers, by their fields in a request
@@ -61,10 +64,10 @@ NAMES: Final = (
     "back_off",
     "fair_memory",
     "hours",
-    "stops",
     "drains",
     "queue_stops",
     "holds",
+    "stops",
     "budgets",
     "elastic",
 )

@@ -10,7 +10,6 @@ from weakref import WeakValueDictionary
 import grpc
 import structlog
 
-from licorne_core.extensions.holds.messages import MarksEnded
 from licorne_core.messages.commands import Command, Hold, SetHold
 from licorne_core.messages.effects import (
     AllocationsMade,
@@ -27,6 +26,7 @@ from licorne_server.configurations.applying import unmark
 from licorne_server.configurations.history import Configurations
 from licorne_server.coordination.ownership import Ownership
 from licorne_server.coordination.store import Member
+from licorne_server.extensions import table
 from licorne_server.process.bounds import OutboxBounds
 from licorne_server.process.fair import FairLock
 from licorne_server.rms.event_log import EventLogs
@@ -79,6 +79,7 @@ class Rms:
         self.ownership = ownership
         self.tracing = tracing
         self._configurations = configurations
+        self._unmarks = table("UNMARKS")
         self._post = post
         self._bounds = bounds
         self._now = now
@@ -242,8 +243,9 @@ class Rms:
                     rm.outbox.put(payload)
             rm.measures.told(effect, self._now())
             log_rejections(effect)
-        if isinstance(effect, MarksEnded):
-            unmark(self._configurations, effect.rm_id, effect.applications)
+        over = self._unmarks.get(type(effect))
+        if over is not None:
+            unmark(self._configurations, effect.rm_id, over(effect))
         # Where the queues are refused the extra configuration holds all the same (spec § 13.1).
         if isinstance(effect, ConfigurationUpdated | ConfigurationRefused):
             self.events.follow(effect.rm_id)

@@ -169,12 +169,7 @@ _ADMIN = {
     ),
     "PlanConfiguration": Route(admin_pb2.PlanConfigurationRequest),
     "PlanSubmission": Route(admin_pb2.PlanSubmissionRequest),
-    "SetNodeSchedulable": Route(admin_pb2.SetNodeSchedulableRequest),
-    "DrainNode": Route(admin_pb2.DrainNodeRequest),
-    "StopApplication": Route(admin_pb2.StopApplicationRequest),
-    "HoldApplication": Route(admin_pb2.HoldApplicationRequest),
-    "ChangeApplication": Route(admin_pb2.ChangeApplicationRequest),
-    "SetQueueStopped": Route(admin_pb2.SetQueueStoppedRequest),
+    **{name: Route(request) for name, (request, _) in table("CALLS").items()},
     "GetLogLevels": Route(
         admin_pb2.GetLogLevelsRequest,
         "",

@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from google.protobuf.message import Message
+
+from licorne.v1 import admin_pb2
 from licorne.v1 import state_pb2 as pb
 from licorne_core.extensions.drains.messages import (
     Cordon,
@@ -59,4 +62,14 @@ NODE_OF_STATE: Final = {
             pb.NodeDrain,
         )
     )
+}
+
+CALLS: dict[str, tuple[type[Message], type[Message]]] = {
+    "SetNodeSchedulable": (admin_pb2.SetNodeSchedulableRequest, admin_pb2.SetNodeSchedulableResponse),
+    "DrainNode": (admin_pb2.DrainNodeRequest, admin_pb2.DrainNodeResponse),
+}
+ACTS: Final = {
+    "cordon": {"method": "SetNodeSchedulable", "name": "node_id", "fixed": {"schedulable": False}},
+    "uncordon": {"method": "SetNodeSchedulable", "name": "node_id", "fixed": {"schedulable": True}},
+    "drain": {"method": "DrainNode", "name": "node_id"},
 }

@@ -1,5 +1,8 @@
 """Holds, priorities and moves of applications in the journal."""
 
+from typing import Any
+
+from licorne.v1 import admin_pb2 as pb
 from licorne_core.extensions.holds.messages import (
     ApplicationChanged,
     ApplicationHeld,
@@ -34,3 +37,16 @@ SUMMED = {
     ApplicationChanged: {"changed": None, "queue": None, "marks.priority": None, "marks.queue": None},
 }
 NOT_SUMMED = (MarksEnded,)
+UNMARKS = {MarksEnded: lambda effect: effect.applications}
+
+CALLS = {
+    "HoldApplication": (pb.HoldApplicationRequest, pb.HoldApplicationResponse),
+    "ChangeApplication": (pb.ChangeApplicationRequest, pb.ChangeApplicationResponse),
+}
+ACTS: dict[str, dict[str, Any]] = {
+    "hold": {"method": "HoldApplication", "name": "application_id", "fixed": {"held": True}},
+    "resume": {"method": "HoldApplication", "name": "application_id", "fixed": {"held": False}},
+    # Another priority for an application (`priority`, `reset_priority`), or another leaf (`queue`).
+    "priority": {"method": "ChangeApplication", "name": "application_id"},
+    "queue": {"method": "ChangeApplication", "name": "application_id"},
+}

@@ -25,6 +25,7 @@ from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.values.errors import shown
 from licorne_server.configurations.thread import Origin
+from licorne_server.extensions import table
 from licorne_server.http.identity import Hosts
 from licorne_server.http.routes import BODY_SECONDS
 from licorne_server.http.sources import SOURCES
@@ -51,44 +52,16 @@ class Act:
     needed: str = ""
 
 
-def _schedulable(schedulable: bool) -> Act:
-    fixed = {"schedulable": schedulable}
-    request, response = pb.SetNodeSchedulableRequest, pb.SetNodeSchedulableResponse
-    return Act("SetNodeSchedulable", request, response, "node_id", fixed=fixed)
+CALLS: Mapping[str, tuple[type[Message], type[Message]]] = table("CALLS")
 
 
-def _stopped(stopped: bool) -> Act:
-    fixed = {"stopped": stopped}
-    request, response = pb.SetQueueStoppedRequest, pb.SetQueueStoppedResponse
-    return Act("SetQueueStopped", request, response, "queue", fixed=fixed)
+def _of_extension(method: str, **more: Any) -> Act:
+    """An act of an extension, by the row of its table."""
+    return Act(method, *CALLS[method], **more)
 
-
-def _held(held: bool) -> Act:
-    fixed = {"held": held}
-    request, response = pb.HoldApplicationRequest, pb.HoldApplicationResponse
-    return Act("HoldApplication", request, response, "application_id", fixed=fixed)
-
-
-CHANGE = Act("ChangeApplication", pb.ChangeApplicationRequest, pb.ChangeApplicationResponse, "application_id")
-"""Another priority for an application (`priority`, `reset_priority`), or another leaf (`queue`)."""
 
 ACTS: Mapping[str, Act] = {
-    "cordon": _schedulable(False),
-    "uncordon": _schedulable(True),
-    "drain": Act("DrainNode", pb.DrainNodeRequest, pb.DrainNodeResponse, "node_id"),
-    "stop": _stopped(True),
-    "start": _stopped(False),
-    "hold": _held(True),
-    "resume": _held(False),
-    "priority": CHANGE,
-    "queue": CHANGE,
-    "kill": Act(
-        "StopApplication",
-        pb.StopApplicationRequest,
-        pb.StopApplicationResponse,
-        "application_id",
-        message="reason",
-    ),
+    **{name: _of_extension(**row) for name, row in table("ACTS").items()},
     "plan": Act(
         "PlanConfiguration",
         pb.PlanConfigurationRequest,
