@@ -152,15 +152,22 @@ class Row(Form):
         self.kind = kind
         self.name = kind.__name__
         self.columns = columns
+        self.gone: Mapping[str, Form] = {}
+        """Fields of earlier versions that change no decision: they are read, and left out."""
         self._build: Convert = build or (lambda values: kind(**values))
 
     def _reading(self, columns: Columns) -> Reading:
-        names, build = columns.get(self.name, ()), self._build
+        names, build, gone = columns.get(self.name, ()), self._build, self.gone
+        known = {**gone, **self.columns}
         for name in names:
-            if name not in self.columns:
+            if name not in known:
                 raise Unreadable(f"{self.name} has a field that this version does not know: {name[:64]!r}")
-        readings = [self.columns[name].reading(columns) for name in names]
-        return _in_turn(readings, lambda values: build(dict(zip(names, values, strict=True))))
+        readings = [known[name].reading(columns) for name in names]
+
+        def built(values: Sequence[Any]) -> Any:
+            return build({name: it for name, it in zip(names, values, strict=True) if name not in gone})
+
+        return _in_turn(readings, built)
 
 
 NAMED = array(TEXT, TEXT)
