@@ -136,6 +136,12 @@ class Extension:
     def ended(self, app: Application, request: Request, now: float) -> None:
         """An allocation of an application of interest ends: its RM says so, or the application has failed."""
 
+    def freed(self, app: Application, request: Request, now: float) -> None:
+        """An allocation of an application of interest ends for whatever reason, and no ask has its room.
+
+        It is booked until right after that. Not told where an application ends with all that it has.
+        """
+
     def answered(self, app: Application) -> None:
         """The RM has answered about nodes that nothing of the application is on yet, or does not answer."""
 
@@ -179,6 +185,9 @@ class Extension:
         return ()
 
     # Turn
+
+    def seek(self) -> None:
+        """A turn begins while rooms are kept for members of gangs: find nodes for those that have none."""
 
     def visited(self, leaf: Queue, app: Application) -> Sequence[AskGroup]:
         """Groups to be tried although they are parked, as the pass comes to an application that may pause."""
@@ -268,9 +277,19 @@ POINTS: Final = {
     "admission": ("leaf_for", "units", "arriving"),
     "rules": ("rules",),
     "quotas": ("quotas", "counted"),
-    "turn": ("begin", "visited", "pauses", "idle"),
+    "turn": ("begin", "seek", "visited", "pauses", "idle"),
     "order": ("admitted",),
-    "life of requests": ("entered", "left", "served", "ended", "answered", "put_off", "grown", "settle"),
+    "life of requests": (
+        "entered",
+        "left",
+        "served",
+        "ended",
+        "freed",
+        "answered",
+        "put_off",
+        "grown",
+        "settle",
+    ),
     "life of things": ("state_entered", "departed", "gone", "dispose", "has", "went"),
     "time": ("pass_time", "work", "awaited"),
     "outside": ("handlers", "reports", "recount"),
@@ -295,12 +314,13 @@ class Points:
         self._ask(tuple(kind(name, bit, context) for name, bit, kind in self._kinds))
         context.extensions.update({each.name: each for each in self.all})
         context.visited, context.pausing = self.visited, self.pauses
+        context.seeking = self.seek
         context.dirty.ranks.admitting = self.admitted
 
     def close(self, context: CheckContext) -> None:
         """The partition is gone: nothing leads from its parts to the extensions, which lead to them."""
         context.extensions.clear()
-        context.visited = context.pausing = context.dirty.ranks.admitting = ()
+        context.visited = context.pausing = context.seeking = context.dirty.ranks.admitting = ()
         self._ask(())
 
     @property
@@ -326,6 +346,7 @@ class Points:
         self.gone = self._at("gone")
         self.dispose = self._at("dispose")
         self.ended = self._at("ended")
+        self.freed = self._at("freed")
         self.answered = self._at("answered")
         self.state_entered = self._at("state_entered")
         self.served = self._at("served")
@@ -340,6 +361,7 @@ class Points:
         self.marks = self._at("marks")
         self.quotas = self._at("quotas")
         self.counted = self._at("counted")
+        self.seek = self._at("seek")
         self.visited = self._at("visited")
         self.pauses = self._at("pauses")
         self.settle = self._at("settle")

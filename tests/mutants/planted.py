@@ -12,6 +12,7 @@ from extensions.hours.mutants import OF_HOURS
 from extensions.notice.mutants import NOTICES
 from extensions.quota_change.mutants import QUOTA_CHANGE
 from extensions.state_aware.mutants import STATE_AWARE
+from extensions.topology.mutants import TOPOLOGY
 from mutants.of_client import CLIENT
 from mutants.of_deciding import DECIDING
 from mutants.of_etcd import ETCD
@@ -24,7 +25,6 @@ from mutants.of_predicates import PREDICATES
 from mutants.of_preemption import PREEMPTION
 from mutants.of_security import SECURITY
 from mutants.of_simulation import SIMULATION
-from mutants.of_topology import TOPOLOGY
 from mutants.of_wire import WIRE
 
 ALL = (

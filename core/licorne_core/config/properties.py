@@ -172,13 +172,6 @@ _PROPERTIES = (
         "6",
         "root",
     ),
-    _property(
-        "topology.swap-seconds",
-        "swap_seconds",
-        whole(0, 86_400),
-        "for how many seconds the place of a gang member is kept that was lost with its node",
-        "6",
-    ),
 )
 OF_EXTENSIONS: tuple[Property, ...] = tuple(_of_extensions("PROPERTIES"))
 _FAMILIES: tuple[Family, ...] = tuple(_of_extensions("FAMILIES"))

@@ -66,7 +66,6 @@ class QueueSettings:
     reservation_idle_timeout: float = 2.0
     """Of root, for its partition."""
     topology_levels: tuple[str, ...] = ()
-    swap_seconds: int = 300
     extended: tuple[tuple[str, Any], ...] = ()
     """Settings of extensions by their names, as far as they are given and not off."""
 

@@ -27,6 +27,7 @@ NAMES = (
     "quota_change",
     "stops",
     "hours",
+    "topology",
     "fair_memory",
     "drains",
     "holds",

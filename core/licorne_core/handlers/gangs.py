@@ -16,7 +16,6 @@ from licorne_core.handlers.outcome import (
     Deadline,
     Deadlines,
     Decisions,
-    Firing,
     Outcome,
     TimerJob,
     make_way,
@@ -54,7 +53,7 @@ from licorne_core.values.resources import Resources, describe, fits_max_undefine
 from licorne_core.values.rule_kinds import tag_value
 from licorne_core.values.slices import PART, put_in_order
 from licorne_core.values.tags import SLICE, TOPOLOGY, TopologyTerms, read_terms
-from licorne_core.values.timers import Due, Timer
+from licorne_core.values.timers import Due
 
 LEAST_TIMEOUT = 0.001
 """Seconds left to placeholders that arrive after their timeout."""
@@ -157,16 +156,16 @@ def place_member(
     partition: Partition, found: MemberPlacement, now: float, outcome: Outcome
 ) -> list[Allocation]:
     """Book one member of a gang that was placed before; none if the RM is asked first."""
-    leaf, app, request, node, place = found
+    leaf, app, request, node, room = found
     candidate = (leaf, app, request, node)
     if partition.predicates.is_needed(request.ask.ask_class, node):
-        if place is not None:
-            partition.places.hold_for(place, request)
+        if room is not None:
+            room.hold_for(request)
         assume(partition, candidate, now)
         return []
     allocation = _place(partition, candidate, now, outcome)
-    if place is not None:
-        partition.places.end(place)
+    if room is not None:
+        room.end()
     return [allocation]
 
 
@@ -226,7 +225,8 @@ def placeholders_overdue(job: TimerJob) -> Iterator[int]:
     if rule.event is not None:
         # It goes on without a gang, or fails.
         app.gang.terms = None
-        partition.places.forget(app)
+        for room in list(app.gang.rooms):
+            room.end()
         job.outcome.updates += advance(partition, app, rule.event, job.now, RESERVATION_TIMEOUT)
     state, had = app.state, list(app.requests.values())
     yield from _stop_kept(job, app, had, KEEPING_ON_TIMEOUT)
@@ -334,8 +334,6 @@ def free(
     kept = request.allocation
     assert kept is not None, f"{request!r} is booked"
     freed = Freed(now, kept, app.owner, detail)
-    if heir is None and app.gang.terms is not None:
-        partition.places.lost(app, request, now)
     partition.ledger.released(app.app_id, request.key, now)
     preempted = request.state is RequestState.PREEMPTING
     begin = kept.allocation_time
@@ -343,8 +341,10 @@ def free(
         begin = max(begin, request.checkpoint)
     partition.meter.end(app.owner, kept.ask.ask_class.items, begin, now, preempted=preempted)
     if heir is None:
-        if app.interests and detail is EventDetail.ALLOC_CANCEL:
-            for extension in partition.points.ended:
+        if app.interests:
+            for extension in partition.points.freed:
+                extension.freed(app, request, now)
+            for extension in partition.points.ended if detail is EventDetail.ALLOC_CANCEL else ():
                 extension.ended(app, request, now)
         partition.allocations.release(app, request)
         return freed
@@ -383,11 +383,6 @@ def _shares_node(placeholder: Request, request: Request) -> bool:
     return own is None or (kept is not None and own.node_id == kept.node_id)
 
 
-def _place_overdue(firing: Firing, timer: Timer) -> None:
-    """The place of a lost member has been kept for long enough."""
-    firing.partition.places.overdue(firing.partition.applications[timer.app_id], timer.key)
-
-
 DECISIONS: Final[Decisions] = {
     GangPlacement: place_whole,
     MemberPlacement: place_member,
@@ -397,5 +392,4 @@ DECISIONS: Final[Decisions] = {
 DEADLINES: Final[Deadlines] = {
     Due.COMPLETE: Deadline(work=time_to_complete, on_hold=False),
     Due.PLACEHOLDERS: Deadline(work=placeholders_overdue, on_hold=False),
-    Due.PLACE: Deadline(_place_overdue),
 }

@@ -190,8 +190,6 @@ def drop_ask(
 
 def unlink(partition: Partition, app: Application, now: float) -> None:
     """Take an application without asks and allocations out of its queue and its partition."""
-    if app.gang.places:
-        partition.places.forget(app)
     leave_leaf(partition, app, now)
     partition.escalation.forget(app)
     if app.interests:

@@ -9,6 +9,7 @@ from licorne_core.messages.commands import FailMode, PredicateAnswer
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
 from licorne_core.model.apps.requests import Request, RequestState
+from licorne_core.model.claims import rooms_of
 from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition
@@ -70,8 +71,8 @@ def roll_back(partition: Partition, app: Application, request: Request, event: P
         partition.pairs.part(app, request, event, now)
     else:
         partition.allocations.roll_back(app, request, now)
-        if app.gang.places:
-            partition.places.put_back(app, request)
+        for room in rooms_of(app, request) if app.gang.rooms else ():
+            room.put_back()
 
 
 def roll_back_all(
@@ -266,8 +267,8 @@ def _confirm(partition: Partition, app: Application, request: Request, now: floa
         outcome.release(partition, make_way(app, placeholder, request))
         return
     allocation = partition.allocations.confirm(app, request, now)
-    if app.gang.places:
-        partition.places.took(app, request)
+    for room in rooms_of(app, request) if app.gang.rooms else ():
+        room.end()
     outcome.made.setdefault(partition, []).append(allocation)
     leaf = partition.leaf_of(app)
     outcome.updates += allocation_made(partition, leaf, app, allocation, now)

@@ -1,4 +1,4 @@
-"""Claims: what an ask, or a whole gang, holds for later, with room on nodes from a time on.
+"""Claims: what an ask, or a whole gang, holds for later, with room on nodes from a time on; and kept rooms.
 
 An extension makes claims and plans them anew. The holders are tried before all other asks in every pass.
 Until it starts others may use the room, if they end before or leave it free then (`model/nodes/claims.py`).
@@ -10,8 +10,10 @@ from typing import Any
 
 from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.requests import ASSUMED, Request
+from licorne_core.model.nodes.domains import Domain
 from licorne_core.model.nodes.node import Node
+from licorne_core.values.asks import AskClass
 
 
 class Claim(ABC):
@@ -49,15 +51,60 @@ class Claim(ABC):
         """For `explain`: what the request would take of its room, on nodes that have room now; else None."""
 
 
-class Claims:
-    """The claims of one partition."""
+class KeptRoom(ABC):
+    """Room for a member of a gang that has still to be asked for: its ask goes there, or into the domain.
 
-    __slots__ = ("held", "now", "reasons", "work")
+    An extension makes it and finds the node. Always true: its application has it in the list of its gang,
+    and the amounts of the class are kept on the node, if there is one.
+    """
+
+    app: Application
+    task_group: str
+    ask_class: AskClass
+    domain: Domain
+    node: Node | None
+    request: Request | None
+    """The ask that was assumed on a node for it, as the RM is asked."""
+
+    @property
+    def is_free(self) -> bool:
+        """True if no ask is about to take it."""
+        return self.request is None or self.request.state is not ASSUMED
+
+    @abstractmethod
+    def hold_for(self, request: Request) -> None:
+        """Hold it for an assumed ask; others go elsewhere until the RM has answered."""
+
+    @abstractmethod
+    def put_back(self) -> None:
+        """Its ask is assumed no more."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """It is taken, or of no use any more."""
+
+
+def room_for(app: Application, task_group: str) -> KeptRoom | None:
+    """The first free room for members of a task group."""
+    return next((one for one in app.gang.rooms if one.task_group == task_group and one.is_free), None)
+
+
+def rooms_of(app: Application, request: Request) -> list[KeptRoom]:
+    """Those that are held for an assumed ask."""
+    return [room for room in app.gang.rooms if room.request is request]
+
+
+class Claims:
+    """The claims of one partition, and the kept rooms."""
+
+    __slots__ = ("held", "now", "reasons", "rooms", "work")
 
     def __init__(self) -> None:
         """Start empty."""
         self.held: dict[Claim, None] = {}
         """The claims, in the order in which they were made."""
+        self.rooms: dict[KeptRoom, None] = {}
+        """The rooms that are kept for members of gangs."""
         self.reasons: set[str] = set()
         """All that a `Room.reason` may be."""
         self.now = 0.0

@@ -33,7 +33,6 @@ from licorne_core.partitions.jobs import Job
 from licorne_core.points import Former, Kinds, Points
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.lost_places import LostPlaces
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.predicates import PredicateChecks, PredicateResults
 from licorne_core.scheduling.preempting import OpenCalls, Preemption
@@ -115,9 +114,6 @@ class Partition:
         self.predicates = PredicateChecks(rm, self.index, self.calls)
         self.results = PredicateResults(self.index, self.timers)
         self._open_ledger()
-        self.places = LostPlaces(
-            self.nodes, self.tree, self.dirty, self.wakeups, self.predicates, self.timers
-        )
         part = max(1, options.tuning.fill_work // 4)
         self.preemption = self._preemption(part, enabled=config.preemption_enabled)
         self.wakeups.blockers.add(self.predicates, self.predicates.owed)
@@ -163,7 +159,6 @@ class Partition:
             self.journal,
             self.rm.core,
             self.claims,
-            self.places,
             self.ledger,
             options.tuning,
             options.reservations,
@@ -186,13 +181,13 @@ class Partition:
 
     @property
     def is_runnable(self) -> bool:
-        """True if a turn could decide anything: for an ask, or about the place of a lost member.
+        """True if a turn could decide anything: for an ask, or about a kept room.
 
         In the middle of a job none does.
         """
         may_decide = not self.holds and self.job is None and bool(self.nodes.by_id)
         tally = self.tally
-        is_wanted = tally.requests > tally.allocations or bool(self.places.present)
+        is_wanted = tally.requests > tally.allocations or bool(self.claims.rooms)
         return self.wakeups.waiting.runnable and may_decide and is_wanted
 
     def settle(self, now: float) -> None:

@@ -104,7 +104,6 @@ class Cycle:
         """False if no node is ever reserved."""
         self.turn_time = 0.0
         """Time at which the last turn began, in unix seconds; 0 before the first."""
-        self._places = context.places
         self._limit = 0
         self.tired = False
         """True if the turn has used up its work, and there is more to try."""
@@ -124,10 +123,11 @@ class Cycle:
             self._context.wakeups.waiting.changed(blocker)
         self._limit = self.cost + work + len(claims.held)
         self.tired = False
-        if self._places.present:
+        if claims.rooms:
             # The nodes that have changed are known then.
             self._context.dirty.settle()
-            self._places.seek()
+            for extension in self._context.seeking:
+                extension.seek()
 
     def next(self) -> Decision | None:
         """The next decision; None if no item can be served before a change.

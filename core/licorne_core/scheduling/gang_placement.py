@@ -20,6 +20,7 @@ from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.members import Share, gather_gang, missing_of
 from licorne_core.model.apps.requests import Request
+from licorne_core.model.claims import KeptRoom, room_for
 from licorne_core.model.nodes.domains import Domain, Domains, Path
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
@@ -27,7 +28,6 @@ from licorne_core.scheduling.checks import ask_blocker
 from licorne_core.scheduling.gang_domains import DomainSearch, Kind, held_paths, rank_of
 from licorne_core.scheduling.gang_packing import Place, members_on, takes_kept
 from licorne_core.scheduling.gang_slots import MAX_KINDS, SlotTable, SlotTables
-from licorne_core.scheduling.lost_places import LostPlace
 from licorne_core.scheduling.measures import Remedies, note_over_quota
 from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
@@ -51,13 +51,13 @@ class GangPlacement(NamedTuple):
 
 
 class MemberPlacement(NamedTuple):
-    """A decision: this ask of a gang that was placed before goes to this node, and takes this place."""
+    """A decision: this ask of a gang that was placed before goes to this node, and takes this room."""
 
     leaf: Queue
     app: Application
     request: Request
     node: Node
-    place: LostPlace | None
+    room: KeptRoom | None
 
 
 Together = GangPlacement | NodeQuestion | MemberPlacement
@@ -93,8 +93,8 @@ class GangSearch:
         use to a gang, and what victims free need not be where a member belongs.
         """
         gang = app.gang
-        is_lost = bool(gang.places and self._context.places.first(app, group.key[1]))
-        whole = not is_lost and gang.is_together(group.ask_class, group.key[1], placeholder=group.key[2])
+        has_room = bool(gang.rooms and room_for(app, group.key[1]))
+        whole = not has_room and gang.is_together(group.ask_class, group.key[1], placeholder=group.key[2])
         rested, group.is_bound = group.is_bound, not whole and self._belongs(app, group)
         if rested and not group.is_bound:
             self._context.escalation.rank_all(group, now)
@@ -183,42 +183,42 @@ class GangSearch:
         return blocker
 
     def _belongs(self, app: Application, group: AskGroup) -> bool:
-        """True if asks of the group are members that have to be in a domain, or may be in a lost place."""
+        """True if asks of the group are members that have to be in a domain, or have a kept room."""
         terms, task_group = app.gang.terms, group.key[1]
         if terms is None or not app.gang.has(task_group):
             return False
         if app.gang.open_group(task_group, placeholder=group.key[2]) is not None:
             # It replaces a placeholder.
             return False
-        if app.gang.places and self._context.places.first(app, task_group):
+        if app.gang.rooms and room_for(app, task_group):
             return True
         domains = self._domains()
         depth = domains.depth(terms.level)
         return terms.required and depth > 0 and bool(self._held(app, domains, depth))
 
     def _member(self, leaf: Queue, app: Application, group: AskGroup) -> MemberPlacement | Blocker:
-        """The node of a member in the lost place of its task group, or in the domain of its gang.
+        """The node of a member in the room that is kept for its task group, or in the domain of its gang.
 
         Without a node it waits if it has to be in that domain, or else for any node.
         """
-        place = self._context.places.first(app, group.key[1])
+        room = room_for(app, group.key[1])
         request = group.heap[0].request
-        node = self.node_for(app, group.ask_class, place)
+        node = self.node_for(app, group.ask_class, room)
         if node is not None:
-            return MemberPlacement(leaf, app, request, node, place)
+            return MemberPlacement(leaf, app, request, node, room)
         terms = app.gang.terms
         if terms is None or not (terms.required or terms.slice_size):
             anywhere = self._context.index.best(group.ask_class)
             if isinstance(anywhere, Node):
-                return MemberPlacement(leaf, app, request, anywhere, place)
-        return self._no_node(app, group, place)
+                return MemberPlacement(leaf, app, request, anywhere, room)
+        return self._no_node(app, group, room)
 
-    def _no_node(self, app: Application, group: AskGroup, place: LostPlace | None) -> NoDomain:
+    def _no_node(self, app: Application, group: AskGroup, room: KeptRoom | None) -> NoDomain:
         wakeups = self._context.wakeups
         blocker = wakeups.blockers.get(NoDomain, group, app, wakeups.gangs)
         blocker.classes = (group.ask_class,)
-        blocker.kept = None if place is None else place.node
-        path = "" if place is None else "/".join(place.domain[1])
+        blocker.kept = None if room is None else room.node
+        path = "" if room is None else "/".join(room.domain[1])
         where = f"domain {path}" if path else "the domain of its gang"
         blocker.lack = _no_domain(app, 1, f"{where} has no node for it", "", path, 1)
         return blocker
@@ -232,14 +232,14 @@ class GangSearch:
             return self._context.index.best(request.ask.ask_class)
         return self.node_for(app, request.ask.ask_class, None) or self._no_node(app, request.group, None)
 
-    def node_for(self, app: Application, ask_class: AskClass, place: LostPlace | None) -> Node | None:
-        """The node of a lost place, or the first in its domain, or in those that the gang has."""
-        own = None if place is None else place.node
-        if place is not None and own is not None and takes_kept(own, ask_class, place.ask_class.items):
+    def node_for(self, app: Application, ask_class: AskClass, room: KeptRoom | None) -> Node | None:
+        """The node of a kept room, or the first in its domain, or in those that the gang has."""
+        own = None if room is None else room.node
+        if room is not None and own is not None and takes_kept(own, ask_class, room.ask_class.items):
             return own
         domains, terms = self._domains(), app.gang.terms
-        if place is not None:
-            depth, paths = place.domain[0], [place.domain[1]]
+        if room is not None:
+            depth, paths = room.domain[0], [room.domain[1]]
         else:
             depth = 0 if terms is None else domains.depth(terms.level)
             paths = self._held(app, domains, depth) or []

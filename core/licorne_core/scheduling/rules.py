@@ -18,7 +18,6 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.rm_context import Journal
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.lost_places import LostPlaces
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.predicates import PredicateChecks
 from licorne_core.scheduling.preempting import Preemption
@@ -55,7 +54,6 @@ class CheckContext:
     journal: Journal
     core: Core
     claims: Claims
-    places: LostPlaces
     ledger: Ledger
     tuning: Tuning
     may_hold: bool
@@ -66,6 +64,8 @@ class CheckContext:
     """Those of the partition by their names, for what is theirs."""
     flags: Mapping[str, bool] = field(default_factory=dict)
     """Flags of extensions that are on in the RM's extra configuration."""
+    seeking: tuple[Any, ...] = ()
+    """Those that find nodes for kept rooms."""
     visited: tuple[Any, ...] = ()
     pausing: tuple[Any, ...] = ()
     """Those that may pause an application."""

@@ -27,7 +27,6 @@ class Due(StrEnum):
     RETRY = "ask again"
     EXTENSION = "let an extension follow the time"
     EXTENSION_WORK = "let an extension do its work"
-    PLACE = "keep no longer the place"
 
 
 class Timer(NamedTuple):

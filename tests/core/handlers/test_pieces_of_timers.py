@@ -310,8 +310,7 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
         _some_time_above_max,
         _drained,
     ),
-    Due.PLACE: (_lost,),
-    Due.EXTENSION: (_starting, _hours, _ageing, _asks, _noticed, _overdue),
+    Due.EXTENSION: (_starting, _hours, _ageing, _asks, _noticed, _overdue, _lost),
 }
 
 

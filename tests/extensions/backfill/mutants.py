@@ -121,7 +121,7 @@ BACKFILL = (
         "LostPlaces.seek",
         drop("_ask"),
         "room is kept for a lost member on a node that the RM does not let it go to",
-        ("core/scheduling/test_topology_gangs",),
+        ("extensions/topology/test_topology_gangs",),
     ),
     Defect(
         "old-news-of-a-node",

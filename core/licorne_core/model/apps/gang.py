@@ -160,8 +160,8 @@ class Gang:
         "groups",
         "is_parked",
         "placeholder_ask",
-        "places",
         "questions",
+        "rooms",
         "style",
         "terms",
         "timeout",
@@ -187,8 +187,8 @@ class Gang:
         """Those in which its members are placed, and stopped; None for all at once."""
         self.questions = 0
         """Open predicate checks for all of it; it is not searched a place meanwhile."""
-        self.places: dict[Any, None] = {}
-        """Places of its members that were lost with their nodes (`scheduling/lost_places.py`)."""
+        self.rooms: dict[Any, None] = {}
+        """Rooms that are kept for members which have still to be asked for (`KeptRoom`)."""
         self.groups: dict[str, TaskGroup] = {}
         self.free_count = 0
         """Placeholders that keep room for real asks that are not there yet."""

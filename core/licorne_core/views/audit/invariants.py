@@ -73,8 +73,8 @@ def check_reservations(partition: Partition) -> None:
         kept: dict[str, int] = {}
         for reservation in there:
             charge(kept, reservation.items)
-        for place in partition.places.present:
-            charge(kept, place.ask_class.items if place.node is node else ())
+        for room in partition.claims.rooms:
+            charge(kept, room.ask_class.items if room.node is node else ())
         require("A6", kept == node.kept, f"{at}: kept {node.kept}, counted {kept}")
         schedulable = node.wanted and node.closed is None
         require("D4", schedulable == node.schedulable, f"{at} is schedulable: {node.schedulable}")
@@ -207,7 +207,7 @@ def _allocating(queue: Queue) -> set[AppId]:
 def _check_deadlines(partition: Partition) -> None:
     of_rm, here = partition.rm.checks_of(partition.name), partition.calls.numbers
     _same("L1", f"{partition.name}: open predicate checks", of_rm, here)
-    of_app = (Due.COMPLETE, Due.PLACEHOLDERS, Due.ESCALATE, Due.UNRESERVE, Due.PLACE)
+    of_app = (Due.COMPLETE, Due.PLACEHOLDERS, Due.ESCALATE, Due.UNRESERVE)
     known: dict[Due, Container[AppId]] = {
         **dict.fromkeys(of_app, partition.applications),
         Due.EXPIRE: partition.completed,

@@ -9,7 +9,7 @@ TOPOLOGY = (
         "DomainSearch.find",
         swap("self . _candidates ( depth , only )", "reversed(self._candidates(depth, only))"),
         "a gang takes the largest domain, and leaves room for no larger gang",
-        ("core/scheduling/test_topology_gangs::test_the_smallest_domain_that_fits_is_taken",),
+        ("extensions/topology/test_topology_gangs::test_the_smallest_domain_that_fits_is_taken",),
     ),
     Defect(
         "half-a-gang",
@@ -23,7 +23,7 @@ TOPOLOGY = (
         "DomainSearch._candidates",
         swap("slots + sums . get ( path , 0 )", "slots"),
         "domains are ordered by the slots of one kind of members",
-        ("core/scheduling/test_topology_gangs::test_domains_are_ordered_by_the_slots_of_all_kinds",),
+        ("extensions/topology/test_topology_gangs::test_domains_are_ordered_by_the_slots_of_all_kinds",),
     ),
     Defect(
         "sleeps-through-a-slot",
@@ -44,13 +44,13 @@ TOPOLOGY = (
         "LostPlaces.overdue",
         drop("_leave_node"),
         "the room of a lost gang member is kept when its time is over",
-        ("core/scheduling/test_topology_gangs::test_room_is_kept_for_so_long_and_no_longer",),
+        ("extensions/topology/test_topology_gangs::test_room_is_kept_for_so_long_and_no_longer",),
     ),
     Defect(
         "leaves-its-domain",
         "GangSearch._member",
         never("required"),
         "a lost gang member is placed outside of the domain that is required",
-        ("core/scheduling/test_topology_gangs::test_a_lost_member_waits_for_its_domain",),
+        ("extensions/topology/test_topology_gangs::test_a_lost_member_waits_for_its_domain",),
     ),
 )

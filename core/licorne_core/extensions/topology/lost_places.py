@@ -14,32 +14,32 @@ required, or the gang has slices, the member still has to be in it; if not, the 
 
 from collections.abc import Collection
 
+from licorne_core.extensions.topology import NAME, STANDARD_SWAP, SWAP_SECONDS
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import ASSUMED, MAY_GO, Request
-from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.apps.requests import MAY_GO, Request
+from licorne_core.model.claims import KeptRoom
 from licorne_core.model.nodes.domains import Domain
 from licorne_core.model.nodes.node import Node, is_out, refuses
-from licorne_core.model.queues.tree import QueueTree
 from licorne_core.scheduling.gang_domains import rank_of
-from licorne_core.scheduling.predicates import NodeQuestion, PredicateChecks
-from licorne_core.scheduling.waiting.dirty import Dirty
-from licorne_core.scheduling.waiting.wakeups import Wakeups
+from licorne_core.scheduling.predicates import NodeQuestion
+from licorne_core.scheduling.rules import CheckContext
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AllocationKey
 from licorne_core.values.resources import charge, refund
-from licorne_core.values.timers import Due, Timer, Timers
+from licorne_core.values.timers import Due, Timer
 
 MOST_SOUGHT = 32
 """Most places for which a node is sought in one turn."""
 
 
-class LostPlace:
+class LostPlace(KeptRoom):
     """Place of one lost member."""
 
-    __slots__ = ("app", "ask_class", "domain", "is_kept", "key", "node", "request", "task_group")
+    __slots__ = ("_all", "app", "ask_class", "domain", "is_kept", "key", "node", "request", "task_group")
 
-    def __init__(self, app: Application, request: Request, domain: Domain) -> None:
-        """Create a place that is to be kept, on no node yet."""
+    def __init__(self, places: "LostPlaces", app: Application, request: Request, domain: Domain) -> None:
+        """Create one of these places that is to be kept, on no node yet."""
+        self._all = places
         self.app = app
         self.key: AllocationKey = request.key
         self.task_group = request.ask.task_group
@@ -50,7 +50,6 @@ class LostPlace:
         self.node: Node | None = None
         """The node on which they are."""
         self.request: Request | None = None
-        """Ask that was assumed on a node in its place, as the RM is asked."""
 
     @property
     def is_lost(self) -> bool:
@@ -60,11 +59,6 @@ class LostPlace:
         """
         return self.node is None or not self.node.schedulable or refuses(self.node, self.ask_class)
 
-    @property
-    def is_free(self) -> bool:
-        """True if no ask is about to take it."""
-        return self.request is None or self.request.state is not ASSUMED
-
     def running(self) -> Request | None:
         """A member like the lost one that runs."""
         for request in self.app.requests.values():
@@ -72,6 +66,21 @@ class LostPlace:
             if is_like and request.ask.task_group == self.task_group:
                 return request
         return None
+
+    def hold_for(self, request: Request) -> None:
+        """Hold it for an assumed ask; others go elsewhere until the RM has answered."""
+        self.request = request
+        self._all.retry(self)
+
+    def put_back(self) -> None:
+        """Its ask is assumed no more."""
+        self.request = None
+        self._all.retry(self)
+
+    def end(self) -> None:
+        """It is taken, or of no use any more."""
+        self._all.drop(self)
+        self._all.retry(self)
 
 
 _Like = dict[tuple[Application, str, AskClass], Request | None]
@@ -85,22 +94,13 @@ class LostPlaces:
     kept on its node, if it has one.
     """
 
-    def __init__(
-        self,
-        nodes: NodeBook,
-        tree: QueueTree,
-        dirty: Dirty,
-        wakeups: Wakeups,
-        predicates: PredicateChecks,
-        timers: Timers[Timer],
-    ) -> None:
-        """Start empty."""
-        self._predicates = predicates
-        self._nodes = nodes
-        self._tree = tree
-        self._dirty = dirty
-        self._wakeups = wakeups
-        self._timers = timers
+    def __init__(self, context: CheckContext) -> None:
+        """Start empty, in the partition of the context."""
+        self._predicates = context.predicates
+        self._nodes, self._tree = context.node_book, context.tree
+        self._dirty, self._wakeups = context.dirty, context.wakeups
+        self._timers = context.timers
+        self._rooms = context.claims.rooms
         self.present: dict[LostPlace, None] = {}
         """All places, in the order of the losses."""
         self._by_timer: dict[Timer, list[LostPlace]] = {}
@@ -122,14 +122,13 @@ class LostPlaces:
         domain = domains.domain_of(node, depth) if depth > 0 and not node.schedulable else None
         if domain is None:
             return
-        place = LostPlace(app, request, domain)
-        self.present[place] = None
-        app.gang.places[place] = None
-        self._by_timer.setdefault(_timer(place), []).append(place)
+        place = LostPlace(self, app, request, domain)
+        self.present[place] = self._rooms[place] = app.gang.rooms[place] = None
+        self._by_timer.setdefault(timer_of(place), []).append(place)
         self._sought_at = None
-        seconds = app.leaf.settings.swap_seconds
-        self._timers.set(_timer(place), now + seconds)
-        self._retry_asks(place.app, {place.task_group})
+        seconds = app.leaf.settings.of(SWAP_SECONDS, STANDARD_SWAP)
+        self._timers.set(timer_of(place), now + seconds)
+        self.retry(place)
 
     def seek(self) -> None:
         """Find nodes for kept places that have none, or whose node takes no asks any more.
@@ -157,46 +156,22 @@ class LostPlaces:
                 return
         self._sought_at = None if is_full else now
 
-    def first(self, app: Application, task_group: str) -> LostPlace | None:
-        """The first free place of a task group."""
-        return next((p for p in app.gang.places if p.task_group == task_group and p.is_free), None)
-
     def overdue(self, app: Application, key: AllocationKey) -> None:
         """End the time for which a place is kept."""
         terms = app.gang.terms
-        places = list(self._by_timer[Timer(Due.PLACE, app.app_id, key)])
+        places = list(self._by_timer[_timer(app, key)])
         for place in places:
             self._leave_node(place)
             place.is_kept = False
             if terms is None or not (terms.required or terms.slice_size):
-                self._drop(place)
+                self.drop(place)
         self._retry_asks(app, {place.task_group for place in places})
 
-    def hold_for(self, place: LostPlace, request: Request) -> None:
-        """Hold the place for an assumed ask; others go elsewhere until the RM has answered."""
-        place.request = request
-        self._retry_asks(place.app, {place.task_group})
-
-    def put_back(self, app: Application, request: Request) -> None:
-        """Free the place of an ask that is assumed no more."""
-        for place in [place for place in app.gang.places if place.request is request]:
-            place.request = None
-            self._retry_asks(place.app, {place.task_group})
-
-    def took(self, app: Application, request: Request) -> None:
-        """End the place that an assumed ask takes: the RM has agreed."""
-        for place in [place for place in app.gang.places if place.request is request]:
-            self.end(place)
-
-    def end(self, place: LostPlace) -> None:
-        """Forget a place, which is taken or of no use any more."""
-        self._drop(place)
-        self._retry_asks(place.app, {place.task_group})
-
-    def _drop(self, place: LostPlace) -> None:
+    def drop(self, place: LostPlace) -> None:
+        """Forget a place."""
         self._leave_node(place)
-        del place.app.gang.places[place], self.present[place]
-        timer = _timer(place)
+        del place.app.gang.rooms[place], self.present[place], self._rooms[place]
+        timer = timer_of(place)
         others = self._by_timer[timer]
         others.remove(place)
         if not any(other.is_kept for other in others):
@@ -205,12 +180,19 @@ class LostPlaces:
             del self._by_timer[timer]
 
     def forget(self, app: Application) -> None:
-        """Forget the places of an application that is no gang any more."""
-        places = list(app.gang.places)
-        for place in places:
-            self._drop(place)
-        if places:
-            self._retry_asks(app, {place.task_group for place in places})
+        """Forget the places of an application that has ended."""
+        for place in list(app.gang.rooms):
+            self.drop(place)
+
+    def clear(self) -> None:
+        """Forget all, as the partition is gone."""
+        self.present.clear()
+        self._rooms.clear()
+        self._by_timer.clear()
+
+    def retry(self, place: LostPlace) -> None:
+        """Retry the asks that a change of the place concerns."""
+        self._retry_asks(place.app, {place.task_group})
 
     def _retry_asks(self, app: Application, task_groups: Collection[str]) -> None:
         """Retry the asks that a change of places of these task groups concerns."""
@@ -266,5 +248,10 @@ class LostPlaces:
                 self._dirty.mark_node(node)
 
 
-def _timer(place: LostPlace) -> Timer:
-    return Timer(Due.PLACE, place.app.app_id, place.key)
+def timer_of(place: LostPlace) -> Timer:
+    """The timer of the places of its key."""
+    return _timer(place.app, place.key)
+
+
+def _timer(app: Application, key: AllocationKey) -> Timer:
+    return Timer(Due.EXTENSION, app.app_id, key, name=NAME)

@@ -1,0 +1,64 @@
+"""The lost places of one partition, and their part at each point."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from licorne_core.extensions.topology import NAME
+from licorne_core.extensions.topology.lost_places import LostPlaces
+from licorne_core.extensions.topology.recount import check_places
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.queues.queue import Queue
+from licorne_core.partitions.partition import Partition
+from licorne_core.points import Extension
+from licorne_core.scheduling.rules import CheckContext
+from licorne_core.values.ids import AppId
+
+
+class Topology(Extension):
+    """Each application whose gang has terms about domains has its bit; others lose no places."""
+
+    def __init__(self, name: str, bit: int, context: CheckContext) -> None:
+        """Start without lost places."""
+        super().__init__(name, bit, context)
+        self.places = LostPlaces(context)
+
+    def follow(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
+        """What a gang with terms loses is of interest."""
+        if app.gang.terms is not None:
+            app.interests |= self.bit
+        return iter(())
+
+    def freed(self, app: Application, request: Request, now: float) -> None:
+        """A member goes, perhaps with its node."""
+        self.places.lost(app, request, now)
+
+    def seek(self) -> None:
+        """Find nodes for places that have none."""
+        self.places.seek()
+
+    def gone(self, app: Application) -> None:
+        """It needs no places; nor do others if it is its partition that has gone."""
+        if app.app_id in self.context.applications:
+            self.places.forget(app)
+        else:
+            app.gang.rooms.clear()
+
+    def dispose(self) -> Iterator[int]:
+        """Nothing leads from places to applications and nodes."""
+        self.places.clear()
+        yield 1
+
+    def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
+        """See `recount.py`."""
+        check_places(self.places, self.context)
+
+
+def places_of(partition: Partition) -> LostPlaces:
+    """Those of the partition."""
+    own = partition.points.named(NAME)
+    assert isinstance(own, Topology)
+    return own.places
+
+
+KIND: Final = Topology
