@@ -1,9 +1,7 @@
 """What follows the time that has passed without a command."""
 
 from licorne_core.partitions.partition import Partition
-
-MOST_SETTLED = 500
-"""Applications that an extension lets follow the time for a reader."""
+from licorne_core.points import MOST_SETTLED
 
 
 def settle_order(partition: Partition, now: float) -> None:
@@ -22,4 +20,7 @@ def follow_time(partition: Partition, now: float) -> bool:
     """
     usage = partition.usage
     usage.time = max(now, usage.time)
-    return all(extension.begin(now) for extension in partition.points.begin)
+    for extension in partition.points.begin:
+        if not extension.begin(now):
+            return False
+    return True

@@ -23,7 +23,7 @@ OF_HOURS = (
     ),
     Defect(
         "nobody-wakes-at-the-reset",
-        "Hours.pass_time",
+        "Hours.follow_time",
         drop("mark"),
         "asks that wait for hours go on waiting in the next window",
         HOURS,

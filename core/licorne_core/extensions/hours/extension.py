@@ -46,12 +46,12 @@ class Hours(Extension):
         """Follow the time, unless too many windows begin for one turn."""
         book = self.book
         if book.is_due(now):
-            self.pass_time(now, MOST_BUDGETS)
+            self.follow_time(now, MOST_BUDGETS)
             return not book.is_due(now)
         return True
 
-    def pass_time(self, now: float, most: int) -> int:
-        """Let so many budgets follow the time, as a new window may have begun."""
+    def follow_time(self, now: float, most: int) -> int:
+        """Let so many budgets follow the time, as a new window may have begun; return how many have."""
         followed, opened = self.book.pass_time(now, max(1, most))
         if opened:
             self.dirty.mark(opened)

@@ -1,0 +1,20 @@
+"""Following the time when a budget may have changed.
+
+It is not `pass_time`: who is about to read the order has no use for it.
+"""
+
+from typing import Final
+
+from licorne_core.extensions.hours import NAME
+from licorne_core.extensions.hours.extension import Hours
+from licorne_core.handlers.outcome import Deadline, Deadlines, Firing
+from licorne_core.values.timers import Timer
+
+
+def _follow(firing: Firing, _: Timer) -> None:
+    own = firing.partition.points.named(NAME)
+    assert isinstance(own, Hours)
+    firing.part.left -= own.follow_time(firing.now, firing.part.left)
+
+
+DEADLINES: Final[Deadlines] = {NAME: Deadline(_follow)}
