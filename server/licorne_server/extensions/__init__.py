@@ -26,7 +26,12 @@ other names has a module with some of these tables:
     CALLS                 calls of Admin, each with its request and its response
     ACTS                  acts of the page by these calls, with fields of `http.ui.acts.Act`
     LISTS                 calls of State, each with what it lists
+    PAGED                 those that page by themselves, each with its request and what makes the answer
+    EXPLAINED             what completes the explanation of an ask in State
+    REST_LISTS            lists of a partition in REST, by the ends of their paths (`RestList`)
+    PAGE_LISTS            lists of the page, by the same (`PageList`)
     METRICS               of a partition: arguments of `http.families.Metric`
+    MEASURED              what gives metrics that not every partition has (`Measured`)
     CENSUS_METRICS        of its census
     KEPT                  what outlives partitions, by its extension (`configurations/kept.py`)
     MARKS                 column and form of operators' marks in the journal, by its extension
@@ -59,6 +64,7 @@ from licorne_core.views.queues import QueueReport
 
 NAMES: Final = (
     "autoscaler",
+    "backfill",
     "notice",
     "quota_change",
     "back_off",
@@ -90,6 +96,39 @@ class Telling(NamedTuple):
     """The responses for it."""
     counts: Callable[[Any], Mapping[str, int]] = lambda _: {}
     """What the log counts of it."""
+
+
+class RestList(NamedTuple):
+    """What the core lists by this name of a partition, and of a queue and below; and its rows in REST."""
+
+    name: str
+    report: type
+    names: Mapping[str, Any]
+    optional: str = ""
+
+
+class PageList(NamedTuple):
+    """The same on the page: fields of `own` by their names, and others, with a type for how they are shown.
+
+    A text is looked for in the fields of `texts`; rows are named by those of `named_by`.
+    """
+
+    name: str
+    report: type
+    own: str
+    names: Mapping[str, str | tuple[str, Any]]
+    texts: tuple[str, ...]
+    named_by: tuple[str, ...]
+
+
+class Measured(NamedTuple):
+    """A metric of a partition: numbers or histograms by the value of the label, which may be missing."""
+
+    kind: str
+    name: str
+    text: str
+    label: str
+    values: Mapping[str, Any]
 
 
 class Reports(NamedTuple):

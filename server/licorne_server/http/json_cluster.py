@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from licorne_core.config.schema import FilterConfig, NameList, PlacementRuleConfig
-from licorne_core.extensions.backfill.reports import CalendarEntry
 from licorne_core.messages.preemption import PreemptionRecord, QueueNumbers, Spared
 from licorne_core.messages.reports import PlacementReport
 from licorne_core.values.app_states import AppState
@@ -239,28 +238,21 @@ _victim = rest_form(
 )
 
 
-def calendar(views: Views, partition: PartitionName, queue: str) -> Rows:
-    """Asks and gangs that hold a shadow start, by the time: all, or those of a queue and below."""
+_LISTS = {
+    path: (listed.name, rest_form(listed.report, listed.names, optional=listed.optional))
+    for path, listed in table("REST_LISTS").items()
+}
+LISTS = tuple(_LISTS)
+"""Ends of the paths of lists of extensions."""
+
+
+def listed(path: str, asked: Asked) -> Rows:
+    """A list of an extension: all, or what is of a queue and below."""
+    views, partition = asked.views, asked.partition
+    name, form = _LISTS[path]
     shown = rest_name(views, partition)
-    return Rows(
-        list(views.listed("calendar", partition, queue)), lambda entry: {**_entry(entry), "partition": shown}
-    )
-
-
-_entry = rest_form(
-    CalendarEntry,
-    {
-        "applicationId": "app_id",
-        "allocationKey": "key",
-        "queueName": "queue",
-        "startTime": ("start.starts_at", nanoseconds),
-        "confidence": "start.confidence",
-        "firstToldTime": ("start.first_told", nanoseconds),
-        "startBy": ("start.start_by", nanoseconds),
-        "requestedResource": ("requested", dict),
-    },
-    optional="allocationKey startBy",
-)
+    entries = list(views.listed(name, partition, asked.query("queue")))
+    return Rows(entries, lambda entry: {**form(entry), "partition": shown})
 
 
 def usages(asked: Asked, kind: str) -> Rows:

@@ -7,17 +7,16 @@ an RM cannot enlarge the answer, or displace other RMs, with many queues or reso
 
 from collections.abc import Iterator, Mapping
 from heapq import nsmallest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from licorne_core.extensions.backfill.reports import Confidence, StartCounters
 from licorne_core.messages.reports import Census
 from licorne_core.values.app_states import AppState
-from licorne_core.values.counters import Counters, Histogram
+from licorne_core.values.counters import Counters
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_core.views import Views
 from licorne_core.views.partitions import PartitionReport
-from licorne_server.extensions import rows
+from licorne_server.extensions import Measured, rows
 from licorne_server.http.families import Families, Labels, Metric, counter, gauge
 from licorne_server.http.queue_metrics import OTHERS, QueueMetrics, Room, metric_part, parts
 from licorne_server.http.units import USAGE_RANGES, usage_ranges
@@ -32,7 +31,6 @@ MAX_NAMES = 50
 """Most users, and most groups, of a partition with metrics of their own."""
 
 _PLACE = ("rm", "partition")
-_CONFIDENCES = tuple(one.value for one in Confidence if one is not Confidence.UNKNOWN)
 _RANGES = ("[0,10%]", *(f"({low}%,{low + 10}%]" for low in range(10, 10 * USAGE_RANGES, 10)))
 
 
@@ -188,35 +186,21 @@ class _Partition:
         self._room.take(self._families.add(_PARTITION, totals, _PLACE, self._place))
         capacity = {name: value for name, value in self._report.capacity.items() if self._shows(name)}
         self._gauges("licorne_capacity", "What all nodes have, by resource.", "resource", capacity)
-        if self._report.extended.get("backfill"):
-            for counters in self._views.listed("start_counters", self._partition):
-                self._starts(counters)
+        for measured in rows("MEASURED"):
+            for metric in measured(self._views, self._report):
+                self._measure(metric)
 
-    def _starts(self, counters: StartCounters) -> None:
-        """Expected starts, and how far from them asks have started."""
-        held = dict.fromkeys(_CONFIDENCES, 0)
-        late = 0
-        for entry in self._views.listed("calendar", self._partition):
-            held[entry.start.confidence] += 1
-            late += entry.start.is_late
-        text = "Asks and gangs that hold a shadow start, by the confidence in it."
-        self._gauges("licorne_shadow_starts", text, "confidence", held)
-        text = "Asks and gangs whose shadow start is later than they want to start."
-        late_ones: dict[Labels, float] = {(): late}
-        self._room.take(
-            self._families.put("gauge", "licorne_shadow_starts_late", text, _PLACE, late_ones, self._place)
-        )
-        text = "Asks and gangs that were told a shadow start later than they want to start."
-        told: dict[Labels, float] = {(): counters.deadlines_at_risk}
-        self._room.take(
-            self._families.put("counter", "licorne_deadlines_at_risk_total", text, _PLACE, told, self._place)
-        )
-        errors: dict[Labels, Histogram] = {
-            (*self._place, confidence): one for confidence, one in counters.eta_errors.items()
-        }
-        text = "Seconds between the start that an ask or gang was told first and its start."
-        self._families.histogram("licorne_eta_error_seconds", text, (*_PLACE, "confidence"), errors)
-        self._room.take(sum(len(one.bounds) + 3 for one in errors.values()))
+    def _measure(self, metric: Measured) -> None:
+        """Add a metric of an extension."""
+        kind, name, text, label, values = metric
+        labels = (*_PLACE, label) if label else _PLACE
+        here: dict[Labels, Any] = {(of,) if label else (): value for of, value in values.items()}
+        if kind == "histogram":
+            histograms = {(*self._place, *of): one for of, one in here.items()}
+            self._families.histogram(name, text, labels, histograms)
+            self._room.take(sum(len(one.bounds) + 3 for one in values.values()))
+        else:
+            self._room.take(self._families.put(kind, name, text, labels, here, self._place))
 
     def _nodes(self) -> Iterator[None]:
         active = draining = 0

@@ -76,9 +76,7 @@ READS: dict[str, Read] = {
     f"{PARTITION}/preemptions": lambda asked: json_cluster.preemptions(
         asked.views, asked.partition, asked.query("applicationID"), asked.query("allocationKey")
     ),
-    f"{PARTITION}/calendar": lambda asked: json_cluster.calendar(
-        asked.views, asked.partition, asked.query("queue")
-    ),
+    **{f"{PARTITION}/{path}": partial(json_cluster.listed, path) for path in json_cluster.LISTS},
     f"{PARTITION}/nodes": lambda asked: json_apps.nodes(asked.views, asked.partition),
     f"{PARTITION}/node/{{node:[^/]+}}": lambda asked: json_apps.single_node(
         asked.views, asked.partition, asked.name("node")

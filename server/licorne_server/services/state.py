@@ -15,7 +15,7 @@ from licorne_core.messages.reports import Explanation
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId, rm_of
 from licorne_core.views import Views
-from licorne_server.extensions import table
+from licorne_server.extensions import rows, table
 from licorne_server.extensions.budgets.state import budget_message
 from licorne_server.http.sources import Sources
 from licorne_server.process.fair import TimeSlices
@@ -48,7 +48,6 @@ from licorne_server.services.reports import (
     rm_message,
     usage_messages,
 )
-from licorne_server.services.starts import Starts
 from licorne_server.services.sums import Sums
 from licorne_server.services.topology import behind, domain_message, token_of, topology_of
 from licorne_server.wire.errors import invalid_argument
@@ -83,7 +82,11 @@ class StateService:
             name: (listed.request, ListCall(listed, sources, self._partition, now))
             for name, listed in table("LISTS").items()
         }
-        self._starts = Starts(sources, self._partition, now)
+        self._calls = {
+            name: (request, make(sources, self._partition))
+            for name, (request, make) in table("PAGED").items()
+        }
+        self._now = now
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The methods by name, bytes in and bytes out."""
@@ -104,7 +107,7 @@ class StateService:
                 "ListPreemptions": unary_handler(pb.ListPreemptionsRequest, self._preemptions),
                 "ListBudgets": unary_handler(pb.ListBudgetsRequest, self._list_budgets),
                 "ListReservations": unary_handler(pb.ListReservationsRequest, self._reservations),
-                "ListCalendar": unary_handler(pb.ListCalendarRequest, self._starts.calendar),
+                **{name: unary_handler(request, answer) for name, (request, answer) in self._calls.items()},
                 **{
                     name: unary_handler(request, call.answer) for name, (request, call) in self._lists.items()
                 },
@@ -226,7 +229,10 @@ class StateService:
         steps = self._views.explain(partition, request.application_id, request.allocation_key)
         page = await self._filled(Page(steps, row, size=1), context)
         [message] = page.rows
-        await self._starts.tell(message, partition, context)
+        with suppress(NotFound):
+            for explained in rows("EXPLAINED"):
+                steps = explained(self._views, partition, message, self._now())
+                await walked(steps, partial(self._slice, context))
         return message
 
     async def _usage(self, request: pb.ListUsageRequest, context: Any) -> Message:

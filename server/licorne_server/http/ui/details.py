@@ -17,7 +17,7 @@ from licorne_core.views import Views
 from licorne_core.views.fields import renamed
 from licorne_core.views.nodes import NodeReport
 from licorne_server.configurations.revisions import Revision, Revisions
-from licorne_server.extensions import names
+from licorne_server.extensions import names, rows
 from licorne_server.http import json_apps, json_cluster
 from licorne_server.http.identity import visible_to
 from licorne_server.http.sources import Sources
@@ -38,7 +38,6 @@ from licorne_server.http.ui.rows import application_detail, heat_row, preemption
 from licorne_server.http.units import Asked, mark_json, milliseconds
 from licorne_server.process.fair import TimeSlices
 from licorne_server.services.explaining import explain_message
-from licorne_server.services.starts import start_message
 
 MAX_RESOURCES = 8
 """Most resources that a heat map shows."""
@@ -194,10 +193,8 @@ async def explain(request: web.Request) -> web.StreamResponse:
     views, partition = asked.views, asked.partition
     [report] = await maker.all(views.explain(partition, asked.name("app"), asked.query("key")))
     message = explain_message(report, visible_to(request))
-    for start in await maker.all(
-        views.listed("expected_start", partition, report.app_id, report.key, asked.sources.now())
-    ):
-        message.expected_start.CopyFrom(start_message(start))
+    for explained in rows("EXPLAINED"):
+        await maker.all(explained(views, partition, message, asked.sources.now()))
     shown = MessageToDict(message, always_print_fields_with_no_presence=True)
     record = views.preemption(partition, report.app_id, report.key)
     if report.is_victim and record is not None:

@@ -6,8 +6,8 @@ from operator import itemgetter
 from typing import cast
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
-from licorne_core.extensions.backfill.reports import CalendarEntry
 from licorne_core.messages.events.records import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.messages.preemption import PreemptionRecord
 from licorne_core.values.errors import shown
@@ -15,6 +15,7 @@ from licorne_core.values.ids import AppId
 from licorne_core.views.applications import AskReport
 from licorne_core.views.nodes import AllocationReport, ReservationReport
 from licorne_core.views.obstacles import Obstacle
+from licorne_server.extensions import PageList, table
 from licorne_server.http.json_apps import allocation_json, ask_json
 from licorne_server.http.routes import APP_STATES
 from licorne_server.http.stream import JsonObject, send_json
@@ -22,11 +23,11 @@ from licorne_server.http.ui.listing import by_name, by_place, in_order, order_of
 from licorne_server.http.ui.pages import API, MAX_LOOKED_AT, Maker, number, one_of, text_in, wanted
 from licorne_server.http.ui.rows import (
     application_row,
-    calendar_row,
     node_allocation_row,
     node_row,
     preemption_row,
     reservation_row,
+    row_in_list,
     stay_row,
     usage_row,
 )
@@ -256,21 +257,24 @@ async def reservations(request: web.Request) -> web.StreamResponse:
     return await by_place(request, maker, found, fits, row, name_of=_place_of)
 
 
-async def calendar(request: web.Request) -> web.StreamResponse:
-    """Held shadow starts by their times, from `offset` on; `queue` includes all queues below it."""
-    asked, maker = Asked(request), Maker.of(request)
-    text = wanted(request)
+def _listed(shown: PageList) -> Handler:
+    """Answers with a list of an extension, from `offset` on; `queue` includes all queues below it."""
+    row = row_in_list(shown)
 
-    def fits(entry: CalendarEntry) -> bool:
-        return text in entry.app_id.lower() or text in entry.key.lower()
+    def name_of(row: JsonObject) -> str:
+        return " ".join(str(row[name]) for name in shown.named_by)
 
-    queue = text_in(request, "queue")
-    found = await maker.once(lambda: list(asked.views.listed("calendar", asked.partition, queue)))
-    return await by_place(request, maker, found, fits, calendar_row, len(found), name_of=_subject_of)
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asked, maker = Asked(request), Maker.of(request)
+        text, queue = wanted(request), text_in(request, "queue")
 
+        def fits(entry: object) -> bool:
+            return any(text in getattr(entry, name).lower() for name in shown.texts)
 
-def _subject_of(row: JsonObject) -> str:
-    return f"{row['application']} {row['key']}"
+        found = await maker.once(lambda: list(asked.views.listed(shown.name, asked.partition, queue)))
+        return await by_place(request, maker, found, fits, row, len(found), name_of=name_of)
+
+    return answer
 
 
 def _place_of(row: JsonObject) -> str:
@@ -343,7 +347,7 @@ ROUTES = [
     web.get(_PARTITION + "/usage", usage),
     web.get(_PARTITION + "/preemptions", preemptions),
     web.get(_PARTITION + "/reservations", reservations),
-    web.get(_PARTITION + "/calendar", calendar),
+    *(web.get(f"{_PARTITION}/{path}", _listed(shown)) for path, shown in table("PAGE_LISTS").items()),
     web.get(API + "/events", events),
 ]
 """All paths. All lists take `limit`, and `q`, which is searched in names.

@@ -4,9 +4,8 @@ Times are in milliseconds since 1970, which JavaScript holds exactly; 0 stands f
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from licorne_core.extensions.backfill.reports import CalendarEntry
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.messages.preemption import PreemptionRecord
 from licorne_core.values.ids import PartitionName
@@ -18,7 +17,7 @@ from licorne_core.views.obstacles import Obstacle
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_core.views.readings import Numbers
-from licorne_server.extensions import names, table
+from licorne_server.extensions import PageList, names, table
 from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import mark_json, milliseconds, reports_of
 
@@ -76,7 +75,7 @@ def partition_row(partition: PartitionReport, numbers: Numbers, stopped: int, *,
 
 _partition = _row(
     PartitionReport,
-    "name state capacity allocated nodes allocations applications holds backfill",
+    "name state capacity allocated nodes allocations applications holds",
     bare="bare_name",
     rm="rm_id",
     pendingAsks="pending_asks",
@@ -168,16 +167,11 @@ reservation_row = _row(
 )
 
 
-calendar_row = _row(
-    CalendarEntry,
-    "key queue asks requested nodes since",
-    application="app_id",
-    start=("start.starts_at", milliseconds),
-    confidence="start.confidence",
-    firstTold=("start.first_told", milliseconds),
-    startBy=("start.start_by", milliseconds),
-    late="start.is_late",
-)
+def row_in_list(shown: PageList) -> Callable[[Any], JsonObject]:
+    """The function that makes a row of a list of an extension."""
+    units = {Moment: milliseconds}
+    names = {name: (of[0], units[of[1]]) if isinstance(of, tuple) else of for name, of in shown.names.items()}
+    return _row(shown.report, shown.own, **names)
 
 
 def node_row(node: NodeReport, reservations: Iterable[ReservationReport]) -> JsonObject:
