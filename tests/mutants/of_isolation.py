@@ -49,7 +49,7 @@ ISOLATION = (
     ),
     Defect(
         "answers-without-end",
-        "_answers_in",
+        "answers_in",
         swap(">", "> 10 *"),
         "a message with millions of answers keeps everybody waiting",
         ("wire/test_checks",),

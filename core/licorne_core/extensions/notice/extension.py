@@ -102,13 +102,16 @@ class Notices(Extension):
     def put_off(self, stop: Any) -> bool:
         """Tell the RM that the victim will be stopped at the deadline, if its leaf has notice."""
         assert isinstance(stop, Stop)
-        partition, app, request = stop.partition, stop.app, stop.request
+        seconds: float = stop.app.leaf.settings.of(NAME) or 0.0
+        runs = stop.request.state is RequestState.ALLOCATED
+        if seconds and runs and stop.record.rule is not PreemptionRule.DRAIN:
+            self._give(stop, stop.now + seconds)
+            return True
+        return False
+
+    def _give(self, stop: Stop, deadline: float) -> None:
+        partition, app, request, now = stop.partition, stop.app, stop.request, stop.now
         leaf = partition.leaf_of(app)
-        seconds: float = leaf.settings.of(NAME) or 0.0
-        runs = request.state is RequestState.ALLOCATED
-        if not (seconds and runs) or stop.record.rule is PreemptionRule.DRAIN:
-            return False
-        now, deadline = stop.now, stop.now + seconds
         lost = seconds_lost(request, partition.preemption.search.assumed_checkpoint(leaf), now)
         partition.moves.move(app, request, RequestEvent.NOTIFY)
         under = partition.ledger.stays[request] = UnderNotice(stop, deadline, lost)
@@ -126,7 +129,6 @@ class Notices(Extension):
         )
         self.given += 1
         partition.journal.note(victim_noticed(now, request.ask, whom(record), deadline))
-        return True
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
         """Each victim under notice is known as one, and has its time."""
