@@ -27,7 +27,7 @@ WORDS = {
     r"BUDGET_(AVAILABLE|EXHAUSTED)|budgets? of (resource-)?hours",
     "topology": r"extensions\.topology|[lL]ost_?[pP]lace|swap.?seconds",
     "fair_memory": r"fair_memory|Fair(Memory|Share)|\bDecayed\b|KeptUsage|UsageOwner|UserShares|half_life",
-    "drains": r"extensions\.drains|[cC]ordon\b|Drain(s|Terms|Report|Node)\b|NodeDrain|NodeSchedulable",
+    "drains": r"extensions\.drains|Cordon\b|Drain(s|Terms|Report|Node)\b|NodeDrain|NodeSchedulable",
     "holds": r"extensions\.holds|(Hold|Change)Application|Application(Held|Changed|Marks)|MarksEnded",
     "queue_stops": r"queue_stops|SetQueueStopped|QueueStop(s|ped)",
     "back_off": r"\"back_off\"|\.back_off\b|\bbackoff_(until|threshold|delay)|BackOffs?\b|APPLICATION_BACKS",
@@ -35,7 +35,7 @@ WORDS = {
     "elastic": r"[eE]lastic|ELASTIC|GANG_(MIN|MAX|STEP)|gang-(min|max|step)",
 }
 """What names an extension, as a pattern."""
-ASKED_FOR = {"backfill", "budgets", "drains", "holds", "notice", "queue_stops"}
+ASKED_FOR = {"backfill", "budgets", "notice"}
 """Those whose commands the server takes from its own callers, and names for that."""
 TABLES = ("core/licorne_core/extensions/__init__.py", "server/licorne_server/extensions/__init__.py")
 SCENARIOS = ROOT / "tests/scenarios"

@@ -1,14 +1,13 @@
 """Marks of operators on nodes, queues and applications of an RM: values, stored form, form of the core."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
-from licorne_core.extensions.drains.messages import Cordon, DrainTerms
-from licorne_core.extensions.holds.messages import UNMARKED, ApplicationMarks
 from licorne_core.messages.operators import Marks, OperatorMark
-from licorne_core.values.ids import PartitionName, QueuePath
+from licorne_core.values.ids import PartitionName
+from licorne_server.extensions import table
 
 MAX_MARKS = 10_000
 """Marks of operators retained per RM, at most."""
@@ -39,7 +38,7 @@ class Mark:
     `partition` is its normalized name. `by` is the operator, if known, `time` the nanoseconds since
     1970, `why` the operator's message. A change has the priority of the application's asks, None for
     their own, and the queue that it was moved to, empty for none. A node that is drained has the terms
-    of its `drain`.
+    of its `drain`, a dataclass.
     """
 
     kind: MarkKind
@@ -50,7 +49,7 @@ class Mark:
     why: str = ""
     priority: int | None = None
     queue: str = ""
-    drain: DrainTerms | None = None
+    drain: Any = None
 
     @property
     def operator_mark(self) -> OperatorMark:
@@ -65,28 +64,7 @@ class Mark:
 
 def marks_of_core(marks: Sequence[Mark]) -> Marks:
     """The marks, for the core."""
-    of = {kind: [mark for mark in marks if mark.kind is kind] for kind in MarkKind}
-    return {
-        "drains": {
-            (mark.partition, mark.name): Cordon(mark=mark.operator_mark, drain=mark.drain)
-            for mark in of[MarkKind.NODE]
-        },
-        "queue_stops": {(mark.partition, mark.name): mark.operator_mark for mark in of[MarkKind.QUEUE]},
-        "holds": _of_applications([*of[MarkKind.HOLD], *of[MarkKind.CHANGE]]),
-    }
-
-
-def _of_applications(marks: Iterable[Mark]) -> dict[tuple[PartitionName, str], ApplicationMarks]:
-    """The marks of applications, for the core: those of one together."""
-    of: dict[tuple[PartitionName, str], ApplicationMarks] = {}
-    for mark in marks:
-        place, done = (mark.partition, mark.name), mark.operator_mark
-        before = of.get(place, UNMARKED)
-        if mark.kind is MarkKind.HOLD:
-            of[place] = before._replace(hold=done)
-        else:
-            of[place] = before._replace(change=done, priority=mark.priority, queue=QueuePath(mark.queue))
-    return of
+    return {extension: of(marks) for extension, of in table("MARKED").items()}
 
 
 def encode_mark(mark: Mark) -> dict[str, Any]:
@@ -120,10 +98,5 @@ def decode_mark(item: Mapping[str, Any]) -> Mark:
         why=str(item["why"]),
         priority=None if item.get("priority") is None else int(item["priority"]),
         queue=str(item.get("queue", "")),
-        drain=drain
-        and DrainTerms(
-            start=float(drain["start"]),
-            deadline=None if drain["deadline"] is None else float(drain["deadline"]),
-            allocations=int(drain["allocations"]),
-        ),
+        drain=drain and table("TERMS")["drain"](drain),
     )

@@ -35,6 +35,8 @@ other names has a module with some of these tables:
     CENSUS_METRICS        of its census
     KEPT                  what outlives partitions, by its extension (`configurations/kept.py`)
     MARKS                 column and form of operators' marks in the journal, by its extension
+    MARKED                marks for the core, of those that are stored, by its extension
+    TERMS                 what reads a field of a stored mark that is no plain value
     COMMANDS              columns of its commands in the journal
     RECORDS               and of what they are made of
     SUMMED                what the sum of all decisions covers of its effects, by the classes

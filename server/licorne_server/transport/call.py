@@ -94,7 +94,7 @@ class Details(grpc.HandlerCallDetails):
     invocation_metadata = ()
 
     def __init__(self, method: str) -> None:
-        """`method` is the path, such as ``/licorne.v1.Admin/DrainNode``."""
+        """`method` is the path, such as ``/licorne.v1.Admin/DumpState``."""
         self.method = method
 
 

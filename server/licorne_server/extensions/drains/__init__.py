@@ -1,6 +1,6 @@
 """Cordons and drains in the journal, and in reports of nodes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from google.protobuf.message import Message
@@ -25,6 +25,13 @@ _TERMS = Row(DrainTerms, start=NUMBER, deadline=optional(NUMBER), allocations=WH
 _CORDON = Row(Cordon, mark=MARK, drain=optional(_TERMS))
 
 MARKS = {"drains": ("nodes", pairs(NAMED, _CORDON))}
+MARKED = {
+    "drains": lambda marks: {
+        (mark.partition, mark.name): Cordon(mark=mark.operator_mark, drain=mark.drain)
+        for mark in marks
+        if mark.kind.value == "node"
+    }
+}
 RECORDS = (_TERMS, _CORDON)
 COMMANDS = (
     Row(SetNodeSchedulable, rm_id=TEXT, partition=TEXT, node_id=TEXT, schedulable=FLAG, mark=MARK),
@@ -37,6 +44,19 @@ SUMMED = {
 
 _NUMBERS = {name: name for name in ("allocations", "remaining", "stopping", "exempt")}
 _TIMES = {"started": "start_time", "deadline": "deadline"}
+
+
+def _terms(stored: Mapping[str, Any]) -> DrainTerms:
+    """The terms in a stored form; raises KeyError, TypeError or ValueError."""
+    deadline = stored["deadline"]
+    return DrainTerms(
+        start=float(stored["start"]),
+        deadline=None if deadline is None else float(deadline),
+        allocations=int(stored["allocations"]),
+    )
+
+
+TERMS = {"drain": _terms}
 
 
 def _shown(of: Callable[[DrainReport], Any]) -> tuple[str, Callable[[DrainReport | None], Any]]:

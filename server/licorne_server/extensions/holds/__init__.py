@@ -1,9 +1,11 @@
 """Holds, priorities and moves of applications in the journal."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.extensions.holds.messages import (
+    UNMARKED,
     ApplicationChanged,
     ApplicationHeld,
     ApplicationMarks,
@@ -11,6 +13,7 @@ from licorne_core.extensions.holds.messages import (
     HoldApplication,
     MarksEnded,
 )
+from licorne_core.values.ids import PartitionName, QueuePath
 from licorne_server.journal.forms import FLAG, MARK, NAMED, TEXT, WHOLE, Row, optional, pairs
 
 _MARKS = Row(
@@ -19,6 +22,28 @@ _MARKS = Row(
 
 MARKS = {"holds": ("applications", pairs(NAMED, _MARKS))}
 RECORDS = (_MARKS,)
+
+
+def _marked(marks: Iterable[Any]) -> dict[tuple[PartitionName, str], ApplicationMarks]:
+    """The marks of applications, for the core: those of one together."""
+    of: dict[tuple[PartitionName, str], ApplicationMarks] = {}
+    # Holds and changes are apart, each in their order: an application stands where its hold does.
+    for kind in ("hold", "change"):
+        for mark in marks:
+            if mark.kind.value != kind:
+                continue
+            place = mark.partition, mark.name
+            before = of.get(place, UNMARKED)
+            if kind == "hold":
+                of[place] = before._replace(hold=mark.operator_mark)
+            else:
+                of[place] = before._replace(
+                    change=mark.operator_mark, priority=mark.priority, queue=QueuePath(mark.queue)
+                )
+    return of
+
+
+MARKED = {"holds": _marked}
 COMMANDS = (
     Row(HoldApplication, rm_id=TEXT, partition=TEXT, app_id=TEXT, held=FLAG, mark=MARK),
     Row(

@@ -5,6 +5,11 @@ from licorne_core.extensions.queue_stops.messages import QueueStoppedSet, SetQue
 from licorne_server.journal.forms import FLAG, MARK, NAMED, TEXT, Row, pairs
 
 MARKS = {"queue_stops": ("queues", pairs(NAMED, MARK))}
+MARKED = {
+    "queue_stops": lambda marks: {
+        (mark.partition, mark.name): mark.operator_mark for mark in marks if mark.kind.value == "queue"
+    }
+}
 COMMANDS = (Row(SetQueueStopped, rm_id=TEXT, partition=TEXT, queue=TEXT, stopped=FLAG, mark=MARK),)
 SUMMED = {QueueStoppedSet: {"changed": None, "state": None}}
 
