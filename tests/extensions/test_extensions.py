@@ -18,7 +18,8 @@ from support.docs.pages import ROOT
 WORDS = {
     "ageing": r"ageing|AgeClock|\bAges\b",
     "autoscaler": r"[aA]utoscaler|Outstanding_?[sS]|outstanding_s|Inspection|INSPECT|ContainerStatesChanged",
-    "backfill": r"[bB]ackfill|[sS]hadow|START_BY|Planned(Room|Starts)|StartRequest|ExpectedEnds|Runtimes",
+    "backfill": r"[bB]ackfill(?!-|: easy|\": \"| of b)|[sS]hadow|START_BY|Planned(Room|Starts)|StartRequest|"
+    r"ExpectedEnds|Runtimes|CalendarEntry",
     "budgets": r"extensions\.budgets|SetBudget|\bBudget(Book|Check|Quota|Report|Tree)|BUDGET_EXCEEDED",
     "notice": r"[nN]otice(?!d)|NOTICE(?!D)",
     "quota_change": r"quota_change|Quota(Change|Clock|Terms)|[qQ]uota.?[pP]reemption|Enforcement",
@@ -35,7 +36,7 @@ WORDS = {
     "elastic": r"[eE]lastic|ELASTIC|GANG_(MIN|MAX|STEP)|gang-(min|max|step)",
 }
 """What names an extension, as a pattern."""
-ASKED_FOR = {"backfill", "budgets", "notice"}
+ASKED_FOR = {"budgets", "notice"}
 """Those whose commands the server takes from its own callers, and names for that."""
 TABLES = ("core/licorne_core/extensions/__init__.py", "server/licorne_server/extensions/__init__.py")
 SCENARIOS = ROOT / "tests/scenarios"

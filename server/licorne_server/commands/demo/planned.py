@@ -1,6 +1,6 @@
 """The worlds of the demo with plans in time and place: runtimes, large asks to pass by, a gang in one rack.
 
-Nodes stand in racks. `batch` has backfill, and asks as large as a node that wait until one is free.
+Nodes stand in racks. `batch` has asks as large as a node, whose starts are planned until one is free.
 `research` has a gang that runs inside one rack or not at all, and one that grows and never ends.
 """
 
