@@ -2,7 +2,6 @@
 
 import pytest
 
-from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets
 from licorne_core.messages.commands import TerminationType
 from licorne_core.messages.events.allocations import predicates_refused
 from licorne_core.messages.events.records import EventRecord, EventType
@@ -206,21 +205,6 @@ def test_an_ask_too_large_for_its_user_is_told_once_until_it_fits() -> None:
     driver.do(releases(release("app", "k1")))
     [fits] = requests(driver)
     assert fits.message == "Request 'k2' fits in the available user quota"
-
-
-def test_an_ask_too_large_for_a_budget_is_told_once_until_it_fits() -> None:
-    """The event names the budget, and what all RMs together left of it."""
-    driver = waiting("[{name: a}]")
-    bound = Budget(name="all", limit={"memory": 3}, members=(BudgetPattern(),))
-    driver.do(SetBudgets(budgets=(bound,)), apps(app("app", "root.a")), asks(ask("app", "k1", memory=2)))
-    driver.do(asks(ask("app", "k2", memory=2)), nodes(node("n2", memory=1)))
-    [refused] = requests(driver)
-    assert refused.message == (
-        "Request 'k2' exceeds budget 'all' (requested map[memory:2], available map[memory:1])"
-    )
-    driver.do(releases(release("app", "k1")))
-    [fits] = requests(driver)
-    assert fits.message == "Request 'k2' fits in budget 'all'"
 
 
 def test_new_asks_of_a_known_size_are_looked_at_afresh() -> None:
