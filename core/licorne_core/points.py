@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from licorne_core.config.schema import PartitionConfig, QueueSettings
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang import GangUnits
+from licorne_core.model.apps.gang import DomainTerms, Gang, GangUnits
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Place, Request
 from licorne_core.model.nodes.node import Node
@@ -102,6 +102,21 @@ class Extension:
             Rejected: the tags are not understood.
         """
         return None
+
+    def gang_terms(self, tags: Mapping[str, str]) -> DomainTerms | None:
+        """What the tags of a new application say of the domains of nodes that its gang may be in.
+
+        Raises:
+            Rejected: the tags are not understood.
+        """
+        return None
+
+    def joining(self, app_id: AppId, gang: Gang) -> None:
+        """A new application wants to join, and is not forced.
+
+        Raises:
+            Rejected: its gang cannot have its terms.
+        """
 
     def entered(self, app: Application, request: Request, now: float) -> None:
         """A request of an application of interest is pending, or pending again, and counted as such."""
@@ -274,7 +289,7 @@ MOST_SETTLED: Final = 500
 POINTS: Final = {
     "configuration": ("keys", "configure", "settled", "removed", "flagged", "reloaded", "adapt", "follow"),
     "whole core": ("shared",),
-    "admission": ("leaf_for", "units", "arriving"),
+    "admission": ("leaf_for", "units", "gang_terms", "joining", "arriving"),
     "rules": ("rules",),
     "quotas": ("quotas", "counted"),
     "turn": ("begin", "seek", "visited", "pauses", "idle"),
@@ -340,6 +355,8 @@ class Points:
         self.adapt = self._at("adapt")
         self.follow = self._at("follow")
         self.units = self._at("units")
+        self.gang_terms = self._at("gang_terms")
+        self.joining = self._at("joining")
         self.arriving = self._at("arriving")
         self.entered = self._at("entered")
         self.left = self._at("left")
@@ -382,6 +399,11 @@ class Points:
         """The units of the gang of a new application: those of the first extension that says some."""
         found = (extension.units(tags) for extension in self.units)
         return next((units for units in found if units is not None), None)
+
+    def terms_by(self, tags: Mapping[str, str]) -> DomainTerms | None:
+        """The terms of the gang of a new application: those of the first extension that says some."""
+        found = (extension.gang_terms(tags) for extension in self.gang_terms)
+        return next((terms for terms in found if terms is not None), None)
 
     def further(self, app: Application, leaf: Queue) -> tuple[SharedQuota, ...]:
         """Further quotas of an application in the leaf, of all extensions."""

@@ -11,7 +11,6 @@ from licorne_core.config.kinds import Key, Kind
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.names import Pattern
 from licorne_core.values.resources import Items, parse_quantity
-from licorne_core.values.tags import is_level
 
 NOT_INHERITED = "any; not inherited"
 """Of a property: the queues for which it counts, where it is of one queue alone."""
@@ -129,22 +128,6 @@ def _read_amounts(text: str) -> Items:
     if "" in amounts or len(amounts) < len(parts):
         raise UnusableError("is no list of amounts, such as vcore=10,memory=4Gi")
     return tuple(sorted(amounts.items()))
-
-
-MAX_LEVELS = 8
-"""Most levels of topology domains."""
-
-
-def _read_levels(text: str) -> tuple[str, ...]:
-    """Different names of node attributes, such as ``zone,rack``."""
-    names = tuple(name.strip() for name in text.split(",", MAX_LEVELS))
-    usable = all(is_level(name) and name[0].isalnum() for name in names)
-    if not usable or len(names) > MAX_LEVELS or len(set(names)) < len(names):
-        raise UnusableError(f"is no list of at most {MAX_LEVELS} different node attributes")
-    return names
-
-
-LEVELS = Form(Kind.NAME_LIST, _read_levels, ",".join)
 
 
 FLAG = replace(one_of({"true": True, "false": False}), kind=Kind.FLAG, choices=())

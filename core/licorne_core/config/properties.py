@@ -9,7 +9,6 @@ from licorne_core.config.forms import (
     AMOUNTS,
     DELAY,
     FLAG,
-    LEVELS,
     NOT_INHERITED,
     Family,
     Form,
@@ -162,15 +161,6 @@ _PROPERTIES = (
         DELAY,
         "how long a node stays reserved for an ask that a maximum, a limit or the RM stops",
         "8.6",
-    ),
-    _property(
-        "topology.levels",
-        "topology_levels",
-        LEVELS,
-        "names of the node attributes that name topology domains, the widest first: `zone,rack,nvlink`. "
-        "None is off: tags about topology are refused",
-        "6",
-        "root",
     ),
 )
 OF_EXTENSIONS: tuple[Property, ...] = tuple(_of_extensions("PROPERTIES"))

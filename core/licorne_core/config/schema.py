@@ -47,8 +47,7 @@ class QueueSettings:
     `preemption_minimum_runtime` is in seconds. `preemption_loss_limit` has
     amounts times seconds that the queue may lose to preemption in an hour, by resource name; a type
     that is not there may be lost without limit. `reserved_nodes` and `app_reserved_nodes` are the most
-    nodes that may be reserved at a time, None for no bound of the queue's own. `topology_levels`, the
-    widest first, count for root only.
+    nodes that may be reserved at a time, None for no bound of the queue's own.
     """
 
     app_sort: AppSortPolicy | OtherSort = AppSortPolicy.FIFO
@@ -65,7 +64,6 @@ class QueueSettings:
     reservation_exclusive: bool = False
     reservation_idle_timeout: float = 2.0
     """Of root, for its partition."""
-    topology_levels: tuple[str, ...] = ()
     extended: tuple[tuple[str, Any], ...] = ()
     """Settings of extensions by their names, as far as they are given and not off."""
 

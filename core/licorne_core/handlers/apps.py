@@ -150,7 +150,7 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     placed = replace(new, user=user, tags=IndexedTags(new.tags))
     gang = gang_of(partition, new, now)
     if not is_forced(placed):
-        check_terms(app_id, gang, partition.tree.root.settings.topology_levels)
+        check_terms(partition, app_id, gang)
     leaf, brought = _place(partition, placed, gang, now)
     app = Application(
         app_id,

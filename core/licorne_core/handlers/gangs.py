@@ -31,6 +31,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import (
     DEFAULT_TIMEOUT,
     ON_TIMEOUT,
+    DomainTerms,
     Gang,
     GangStyle,
     Gone,
@@ -47,12 +48,11 @@ from licorne_core.scheduling.predicates import Assumed
 from licorne_core.scheduling.replacing import Cancellation, Replacement
 from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Allocation
-from licorne_core.values.errors import Refusal, Rejected, shown
+from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Resources, describe, fits_max_undefined, min_undefined
 from licorne_core.values.rule_kinds import tag_value
 from licorne_core.values.slices import PART, put_in_order
-from licorne_core.values.tags import SLICE, TOPOLOGY, TopologyTerms, read_terms
 from licorne_core.values.timers import Due
 
 LEAST_TIMEOUT = 0.001
@@ -71,7 +71,7 @@ def gang_of(partition: Partition, new: NewApplication, now: float) -> Gang:
         new.placeholder_ask,
         GangStyle.of(new.gang_scheduling_style),
         placeholder_timeout(new.execution_timeout, new.tags, now),
-        read_terms(new.tags) or (None if units is None else TopologyTerms()),
+        partition.points.terms_by(new.tags) or (None if units is None else DomainTerms()),
         units,
     )
 
@@ -90,31 +90,16 @@ def placeholder_timeout(milliseconds: int, tags: Mapping[str, str], now: float) 
     return max(LEAST_TIMEOUT, timeout)
 
 
-def check_terms(app_id: AppId, gang: Gang, levels: Sequence[str]) -> None:
-    """Refuse terms about topology without a gang, or of a level that the partition does not have."""
-    terms = gang.terms
-    if terms is None:
-        return
-    tag = SLICE if not terms.level else TOPOLOGY
+def check_terms(partition: Partition, app_id: AppId, gang: Gang) -> None:
+    """Refuse a gang in units with placeholders, and terms that an extension does not allow."""
     if gang.units is not None and gang.is_wanted:
         raise Rejected(
             f"application {app_id} has {gang.units.asked_by} and a placeholderAsk: "
             f"{gang.units.no_placeholders}",
             Refusal.GANG_NOT_POSSIBLE,
         )
-    if gang.units is None and not gang.is_wanted:
-        raise Rejected(
-            f"application {app_id} has tag {tag}, which needs a gang, and no placeholderAsk",
-            Refusal.GANG_NOT_POSSIBLE,
-        )
-    for name, level in ((TOPOLOGY, terms.level), (SLICE, terms.slice_level)):
-        if level and level not in levels:
-            known = f"it has {', '.join(levels)}" if levels else "topology.levels is not set"
-            raise Rejected(
-                f"application {app_id}: tag {name} names topology level '{shown(level)}', which the "
-                f"partition does not have: {known}",
-                Refusal.GANG_NOT_POSSIBLE,
-            )
+    for extension in partition.points.joining:
+        extension.joining(app_id, gang)
 
 
 def check_gang(app_id: AppId, leaf: Queue, leaf_max: Resources | None, gang: Gang) -> None:

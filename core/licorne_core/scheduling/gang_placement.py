@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from licorne_core.messages.topology import GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, TopologyCheck
 from licorne_core.model.apps.application import Application, Asking
+from licorne_core.model.apps.gang import DomainTerms
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.members import Share, gather_gang, missing_of
 from licorne_core.model.apps.requests import Request
@@ -36,7 +37,6 @@ from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import in_units
-from licorne_core.values.tags import TopologyTerms
 
 NODES_OF_A_TRY = 8
 """Nodes whose examination for a gang costs as much as trying one ask."""
@@ -319,7 +319,7 @@ class GangSearch:
 
     def _domains(self) -> Domains:
         """The domains of the partition, by the levels of its configuration."""
-        return self._context.node_book.in_domains(self._context.tree.root.settings.topology_levels)
+        return self._context.node_book.in_domains()
 
     def _table(self, ask_class: AskClass, domains: Domains) -> SlotTable:
         before = self._tables.work
@@ -335,7 +335,7 @@ class GangSearch:
         return _question(self._context, app, places)
 
 
-_ANYWHERE = TopologyTerms()
+_ANYWHERE = DomainTerms()
 
 
 def planned(
@@ -369,7 +369,7 @@ def _lack(
     domains: Domains,
     best: Domain | None,
     short: int,
-    terms: TopologyTerms,
+    terms: DomainTerms,
 ) -> TopologyCheck:
     """Report a search without a result; `best` lacks slots for `short` members."""
     level = terms.level if terms.required else ""

@@ -19,7 +19,6 @@ from licorne_core.views.explain import why_waits
 from licorne_core.views.explain_settled import why_stopped
 from licorne_core.views.fields import Moment, Of
 from licorne_core.views.partitions import InOrder, PartitionViews
-from licorne_core.views.topology import TopologyReport, topology
 
 
 class StayReport(NamedTuple):
@@ -180,19 +179,6 @@ class NodeViews(PartitionViews):
         """
         owner = self._registry.partition(partition)
         return _reservations_on(owner, _find(owner, node_id), reasoned=reasoned)
-
-    def topology(
-        self, partition: PartitionName, level: str = "", shape: Resources | None = None
-    ) -> Iterator[TopologyReport | None]:
-        """The domains of a topology level, or of all, for members of the shape or of what waits.
-
-        There is a None before it wherever the reader may pause.
-        """
-        return topology(self._registry.partition(partition), level, shape)
-
-    def topology_levels(self, partition: PartitionName) -> tuple[str, ...]:
-        """Names of node attributes, the widest first; empty without `topology.levels`."""
-        return self._registry.partition(partition).tree.root.settings.topology_levels
 
     def first_reservations(
         self, partition: PartitionName, node_id: str, most: int

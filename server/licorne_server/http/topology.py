@@ -4,8 +4,8 @@ from itertools import islice
 
 from aiohttp import web
 
+from licorne_core.extensions.topology.reports import DomainReport, TopologyReport
 from licorne_core.values.errors import shown
-from licorne_core.views.topology import DomainReport, TopologyReport
 from licorne_server.http.stream import JsonObject, Rows, send_json
 from licorne_server.http.ui.pages import API, Maker, text_in
 from licorne_server.http.units import Asked, rest_form

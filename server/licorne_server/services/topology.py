@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from licorne.v1 import state_pb2 as pb
+from licorne_core.extensions.topology.reports import DomainReport, TopologyReport
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
-from licorne_core.views.topology import DomainReport, TopologyReport
 from licorne_server.services.paging import Slices, walked
 from licorne_server.services.reports import filled
 from licorne_server.wire.errors import invalid_argument
@@ -28,7 +28,7 @@ async def topology_of(
         CallError: there is no such level, or an amount of the shape is not above zero.
         NotFound: there is no such partition.
     """
-    levels = views.topology_levels(partition)
+    levels = tuple(views.listed("topology_levels", partition))
     if level and level not in levels:
         there = f"none of {', '.join(levels)}" if levels else "none: topology.levels of root is not set"
         raise invalid_argument(f"level {shown(level)} is {there}", "level")
@@ -37,7 +37,8 @@ async def topology_of(
     for name, amount in shape.items():
         if amount <= 0:
             raise invalid_argument(f"shape: {shown(name)} is {amount}, which is not above zero", "shape")
-    [report] = await walked(views.topology(partition, level, dict(shape) or None), slices)
+    found: Iterator[TopologyReport | None] = views.listed("topology", partition, level, dict(shape) or None)
+    [report] = await walked(found, slices)
     return report
 
 

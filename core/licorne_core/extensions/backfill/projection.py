@@ -210,8 +210,7 @@ class Projection:
 
     def _start(self, item: _Item, time: float) -> Iterator[None]:
         """Let the asks start that find room at the time; of a gang all or none, inside of one domain."""
-        nodes, levels = self._partition.nodes, self._partition.tree.root.settings.topology_levels
-        inside = inside_of(item.app, nodes, levels, is_gang=item.together)
+        inside = inside_of(item.app, self._partition.nodes, is_gang=item.together)
         if inside is None:
             return
         domains = inside.domains.nodes[inside.last]

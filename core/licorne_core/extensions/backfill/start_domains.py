@@ -16,6 +16,7 @@ from math import inf
 from typing import NamedTuple
 
 from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang import DomainTerms
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.domains import Domain, Domains, Path
 from licorne_core.model.nodes.node import Node
@@ -34,12 +35,11 @@ from licorne_core.scheduling.gang_slots import Slots
 from licorne_core.scheduling.node_search.heaps import StillLooking
 from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import Items, charge
-from licorne_core.values.tags import TopologyTerms
 
 GAINS_OF_A_LOOK = 8
 """Steps in time that are put in order at the cost of one look at a node."""
 
-_ANYWHERE = TopologyTerms()
+_ANYWHERE = DomainTerms()
 
 
 class Inside(NamedTuple):
@@ -57,14 +57,12 @@ class Inside(NamedTuple):
     slice_depth: int
 
 
-def inside_of(
-    app: Application, nodes: NodeBook, levels: tuple[str, ...], *, is_gang: bool = True
-) -> Inside | None:
+def inside_of(app: Application, nodes: NodeBook, *, is_gang: bool = True) -> Inside | None:
     """Where the members of an application's gang may be; None if a level of its terms is unknown.
 
     A single ask, for which `is_gang` is false, may be anywhere.
     """
-    domains = nodes.in_domains(levels)
+    domains = nodes.in_domains()
     terms = (app.gang.terms if is_gang else None) or _ANYWHERE
     depth, slice_depth = domains.depth(terms.level), domains.depth(terms.slice_level)
     if min(depth, slice_depth) < 0:

@@ -189,8 +189,7 @@ class StartSearch:
 
     def inside(self, app: Application, request: Request) -> Inside | None:
         """Where an ask may be, with those that are placed together with it; None for an unknown level."""
-        levels = self._tree.root.settings.topology_levels
-        return inside_of(app, self._nodes, levels, is_gang=app.gang.has_member(request.ask))
+        return inside_of(app, self._nodes, is_gang=app.gang.has_member(request.ask))
 
     def _begin(
         self,

@@ -46,7 +46,7 @@ _WEIGHT: Final = Key(
     where=NOT_INHERITED,
 )
 
-_AFTER: Final = "topology.levels"
+_AFTER: Final = "reservation.idle.timeout"
 
 PROPERTIES = (
     Property(_HALF_LIFE, NAME, _HALF_LIFE_FORM, after=_AFTER, standard=0.0),

@@ -3,10 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from licorne_core.config.schema import PartitionConfig
 from licorne_core.extensions.topology import NAME
+from licorne_core.extensions.topology.admission import check_terms, read_terms
 from licorne_core.extensions.topology.lost_places import LostPlaces
 from licorne_core.extensions.topology.recount import check_places
 from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang import DomainTerms, Gang
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
@@ -22,6 +25,18 @@ class Topology(Extension):
         """Start without lost places."""
         super().__init__(name, bit, context)
         self.places = LostPlaces(context)
+
+    def configure(self, config: PartitionConfig) -> None:
+        """Nodes are in domains by the levels of root."""
+        self.context.node_book.levels = config.root.settings.of(NAME, ())
+
+    def gang_terms(self, tags: Mapping[str, str]) -> DomainTerms | None:
+        """The terms that the tags of a new application say."""
+        return read_terms(tags)
+
+    def joining(self, app_id: AppId, gang: Gang) -> None:
+        """Terms need a gang, and levels that are there."""
+        check_terms(app_id, gang, self.context.node_book.levels)
 
     def follow(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
         """What a gang with terms loses is of interest."""

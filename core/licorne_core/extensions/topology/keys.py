@@ -1,14 +1,42 @@
-"""The property `topology.swap-seconds` of a leaf."""
+"""The properties `topology.levels` of root, and `topology.swap-seconds` of a leaf; and the tags."""
 
-from typing import Final
+from typing import Any, Final
 
-from licorne_core.config.forms import Property, whole
-from licorne_core.config.kinds import Key
-from licorne_core.extensions.topology import STANDARD_SWAP, SWAP_SECONDS
+from licorne_core.config.forms import Form, Property, UnusableError, whole
+from licorne_core.config.kinds import Key, Kind
+from licorne_core.extensions.topology import NAME, STANDARD_SWAP, SWAP_SECONDS
+from licorne_core.extensions.topology.terms import SLICE, TOPOLOGY, is_level, read_slice, read_topology
 
+MAX_LEVELS: Final = 8
+"""Most levels of topology domains."""
+
+
+def _read_levels(text: str) -> tuple[str, ...]:
+    """Different names of node attributes, such as ``zone,rack``."""
+    names = tuple(name.strip() for name in text.split(",", MAX_LEVELS))
+    usable = all(is_level(name) and name[0].isalnum() for name in names)
+    if not usable or len(names) > MAX_LEVELS or len(set(names)) < len(names):
+        raise UnusableError(f"is no list of at most {MAX_LEVELS} different node attributes")
+    return names
+
+
+_LEVELS: Final = Form(Kind.NAME_LIST, _read_levels, ",".join)
 _SECONDS: Final = whole(0, 86_400)
 
 PROPERTIES = (
+    Property(
+        Key(
+            "topology.levels",
+            _LEVELS.kind,
+            "names of the node attributes that name topology domains, the widest first: `zone,rack,nvlink`. "
+            "None is off: tags about topology are refused",
+            "6",
+            where="root",
+        ),
+        NAME,
+        _LEVELS,
+        after="reservation.idle.timeout",
+    ),
     Property(
         Key(
             "topology.swap-seconds",
@@ -21,7 +49,8 @@ PROPERTIES = (
         ),
         SWAP_SECONDS,
         _SECONDS,
-        after="topology.levels",
+        after="reservation.idle.timeout",
         standard=STANDARD_SWAP,
     ),
 )
+TAGS: dict[str, Any] = {TOPOLOGY: read_topology, SLICE: read_slice}

@@ -97,7 +97,7 @@ class LostPlaces:
     def __init__(self, context: CheckContext) -> None:
         """Start empty, in the partition of the context."""
         self._predicates = context.predicates
-        self._nodes, self._tree = context.node_book, context.tree
+        self._nodes = context.node_book
         self._dirty, self._wakeups = context.dirty, context.wakeups
         self._timers = context.timers
         self._rooms = context.claims.rooms
@@ -117,7 +117,7 @@ class LostPlaces:
             # It is filled up to a whole unit.
             return
         node = self._nodes.by_id[allocation.node_id]
-        domains = self._nodes.in_domains(self._tree.root.settings.topology_levels)
+        domains = self._nodes.in_domains()
         depth = domains.depth(terms.slice_level if terms.slice_size else terms.level)
         domain = domains.domain_of(node, depth) if depth > 0 and not node.schedulable else None
         if domain is None:
@@ -205,7 +205,7 @@ class LostPlaces:
 
     def _find(self, place: LostPlace) -> None:
         depth, path = place.domain
-        domains = self._nodes.in_domains(self._tree.root.settings.topology_levels)
+        domains = self._nodes.in_domains()
         there = domains.nodes[depth].get(path, {}) if depth < len(domains.nodes) else {}
         wanted = place.ask_class
         fitting = (

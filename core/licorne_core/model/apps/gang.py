@@ -40,7 +40,6 @@ from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import EMPTY, Resources, is_zero
-from licorne_core.values.tags import TopologyTerms
 
 DEFAULT_TIMEOUT = 900.0
 """Seconds for which placeholders are kept if the application does not say (spec § 5.4)."""
@@ -152,6 +151,20 @@ def _arrival(placeholder: Request) -> int:
     return placeholder.arrival
 
 
+class DomainTerms(NamedTuple):
+    """Terms of a gang about the domains of its nodes (`model/nodes/domains.py`).
+
+    All members have to be in one domain of the `level`, if that is `required`; if not, it is the narrowest
+    domain that fits, from that level up to the whole partition. An empty level is the whole partition. Each
+    `slice_size` members of one task group have to be in one domain of `slice_level`; 0 for no gang slices.
+    """
+
+    level: str = ""
+    required: bool = False
+    slice_size: int = 0
+    slice_level: str = ""
+
+
 class Gang:
     """Gang of an application: its task groups by name, and their terms."""
 
@@ -173,7 +186,7 @@ class Gang:
         placeholder_ask: Resources = EMPTY,
         style: GangStyle = GangStyle.SOFT,
         timeout: float = DEFAULT_TIMEOUT,
-        terms: TopologyTerms | None = None,
+        terms: DomainTerms | None = None,
         units: GangUnits | None = None,
     ) -> None:
         """Start without placeholders; `timeout` is in seconds from the first that keeps room."""
@@ -182,7 +195,7 @@ class Gang:
         self.style = style
         self.timeout = timeout
         self.terms = terms
-        """Its terms about topology domains; None for none. A gang in units always has some."""
+        """Its terms about domains of nodes; None for none. A gang in units always has some."""
         self.units = units
         """Those in which its members are placed, and stopped; None for all at once."""
         self.questions = 0

@@ -182,8 +182,10 @@ class NodeBook:
         self._births = 0
         self.changed: Recent[Node] = Recent()
         """The nodes that are here, by their last changes: in size, use, victims or reservations."""
+        self.levels: tuple[str, ...] = ()
+        """Names of the attributes by which nodes are in domains, the widest first: an extension sets them."""
         self.domains: Domains | None = None
-        """Their topology domains, once a gang has asked for one (`in_domains`)."""
+        """Their domains, once a gang has asked for one (`in_domains`)."""
 
     def add(self, node: Node) -> None:
         """Take a node in."""
@@ -211,10 +213,10 @@ class NodeBook:
         if self.domains is not None:
             self.domains.remove(node)
 
-    def in_domains(self, levels: tuple[str, ...]) -> Domains:
-        """The domains by these levels; they are derived anew when the levels are others than before."""
-        if self.domains is None or self.domains.levels != levels:
-            self.domains = Domains(levels, self.by_id.values())
+    def in_domains(self) -> Domains:
+        """The domains by the levels; they are derived anew when the levels are others than before."""
+        if self.domains is None or self.domains.levels != self.levels:
+            self.domains = Domains(self.levels, self.by_id.values())
         return self.domains
 
     def resize(self, node: Node, capacity: Resources) -> None:

@@ -1,4 +1,4 @@
-"""Topology domains: nodes that agree in their attributes down to one level.
+"""Domains: nodes that agree in their attributes down to one level.
 
 The levels are names of node attributes, the widest first. A domain's path has the values of the attributes
 from the widest level down to its own. A node without the attribute of a level is in no domain of that

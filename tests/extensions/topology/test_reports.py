@@ -1,10 +1,10 @@
 """What the reports say of free room by topology domain."""
 
 from extensions.drains.building import cordon
+from licorne_core.extensions.topology.reports import DomainReport
 from licorne_core.messages.commands import PredicatePolicy
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import PartitionName
-from licorne_core.views.topology import DomainReport
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
 from support.core.steps import last
@@ -39,7 +39,7 @@ def cluster() -> Driver:
 
 def domains(driver: Driver, level: str = "", **shape: int) -> dict[str, DomainReport]:
     """The domains by path, in the order of the report."""
-    found = last(driver.views.topology(DEFAULT, level, shape))
+    found = last(driver.views.listed("topology", DEFAULT, level, shape))
     return {report.path: report for report in found.domains}
 
 
@@ -67,21 +67,21 @@ def test_a_slot_is_room_that_an_ask_would_find() -> None:
 def test_the_shape_is_that_of_what_waits() -> None:
     """That of the first waiting topology gang comes before that of the largest waiting ask."""
     driver = cluster()
-    assert last(driver.views.topology(DEFAULT)).shape == {}
-    assert {report.slots for report in last(driver.views.topology(DEFAULT)).domains} == {0}
+    assert last(driver.views.listed("topology", DEFAULT)).shape == {}
+    assert {report.slots for report in last(driver.views.listed("topology", DEFAULT)).domains} == {0}
     driver.do(asks(ask("other", "large", vcore=50), ask("other", "small", vcore=11)))
-    assert last(driver.views.topology(DEFAULT)).shape == {"vcore": 50}
+    assert last(driver.views.listed("topology", DEFAULT)).shape == {"vcore": 50}
     driver.do(asks(*(member(f"m{number}") for number in range(8))))
-    assert last(driver.views.topology(DEFAULT)).shape == {"vcore": 4}
+    assert last(driver.views.listed("topology", DEFAULT)).shape == {"vcore": 4}
 
 
 def test_slots_say_that_the_rm_was_not_asked() -> None:
     """Where it judges nodes they are by amounts alone."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=1.0)))
-    assert last(driver.views.topology(PartitionName("[rm1]default"))).unasked
+    assert last(driver.views.listed("topology", PartitionName("[rm1]default"))).unasked
     driver.do(register(config("[{name: a}]"), rm="easy"))
-    assert not last(driver.views.topology(PartitionName("[easy]default"))).unasked
+    assert not last(driver.views.listed("topology", PartitionName("[easy]default"))).unasked
 
 
 def test_a_value_with_a_slash_is_in_its_place() -> None:
@@ -99,5 +99,5 @@ def test_without_levels_there_are_no_domains() -> None:
     """A partition without the property has nothing to report."""
     driver = Driver()
     driver.do(register(config("[{name: x}]")), nodes(node("n", vcore=1, attributes={"rack": "1"})))
-    assert driver.views.topology_levels(DEFAULT) == ()
+    assert [*driver.views.listed("topology_levels", DEFAULT)] == []
     assert domains(driver, vcore=1) == {}

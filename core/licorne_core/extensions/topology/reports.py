@@ -58,7 +58,7 @@ def topology(
 
     Without a `shape` it is that of the first waiting topology gang, or else of the largest waiting ask.
     """
-    levels = partition.tree.root.settings.topology_levels
+    levels = partition.nodes.levels
     if shape is None:
         shape = yield from _waiting_shape(partition)
     wanted = AskClass.of(shape) if shape else None
@@ -159,3 +159,11 @@ def _waiting_shape(partition: Partition) -> Generator[None, None, Resources]:
         if not looks % STEP:
             yield
     return found
+
+
+def levels(partition: Partition) -> Iterator[str]:
+    """Names of node attributes, the widest first; none without `topology.levels`."""
+    yield from partition.nodes.levels
+
+
+LISTS = {"topology": topology, "topology_levels": levels}
