@@ -1,4 +1,4 @@
-"""Commands of operators to a running partition, all refused in one form."""
+"""What commands of operators have in common: how they are refused, and waits that end with them."""
 
 from collections.abc import Iterator
 

@@ -1,18 +1,22 @@
 """An operator drains a node: its allocations are stopped evenly until a deadline."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
 
 from extensions.drains.building import cordon, drain
 from extensions.holds.building import change
+from licorne_core.extensions.drains import NAME
+from licorne_core.extensions.drains.extension import Drains
 from licorne_core.extensions.drains.messages import Cordon, NodeDrainBegun
 from licorne_core.extensions.drains.reports import DrainReport
 from licorne_core.messages.commands import BeginReplay, EndReplay, NodeAction, RegisterRm
 from licorne_core.messages.effects import Effect, OperatorRefused
 from licorne_core.messages.operators import OperatorMark
+from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId
+from licorne_core.values.timers import Due, Timer
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import START, Driver, heard, placed, released
 from support.core.steps import last
@@ -239,3 +243,33 @@ def test_an_unknown_node_cannot_be_drained(name: str) -> None:
     """The operator is told so."""
     (refused,) = cluster().do(drain(name))
     assert isinstance(refused, OperatorRefused)
+
+
+def no_time(own: Drains) -> None:
+    """Nothing stops what is to be stopped."""
+    for timer in own.timers.names():
+        own.timers.cancel(timer)
+
+
+def time_for_nothing(own: Drains) -> None:
+    """A time is set for a node that is not drained."""
+    own.timers.set(Timer(Due.EXTENSION_WORK, node_id=NodeId("n2"), name=NAME), START)
+
+
+def open_again(own: Drains) -> None:
+    """The node is drained, and nobody has closed it."""
+    del own.context.node_book.closed[NodeId("n1")]
+
+
+@pytest.mark.parametrize("slip", [no_time, time_for_nothing, open_again])
+def test_a_slip_in_the_books_is_noticed(slip: Callable[[Drains], None]) -> None:
+    """The recount compares terms, nodes and times."""
+    driver = cluster("1a", "2b")
+    driver.do(drain("n1", 60))
+    (partition,) = driver.scheduler.partitions.values()
+    own = partition.points.named(NAME)
+    assert isinstance(own, Drains)
+    own.recount(partition.applications, settled=True)
+    slip(own)
+    with pytest.raises(InvariantBroken):
+        own.recount(partition.applications, settled=True)

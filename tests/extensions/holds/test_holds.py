@@ -6,6 +6,7 @@ import pytest
 
 from extensions.holds.building import MARK, change, hold
 from extensions.stops.building import kill
+from licorne_core.extensions.holds import NAME
 from licorne_core.extensions.holds.messages import (
     ApplicationChanged,
     ApplicationHeld,
@@ -15,6 +16,7 @@ from licorne_core.extensions.holds.messages import (
 from licorne_core.messages.commands import BeginReplay, EndReplay, NodeAction, PredicatePolicy
 from licorne_core.messages.effects import ApplicationsUpdated, Effect, OperatorRefusal, OperatorRefused
 from licorne_core.messages.operators import OperatorMark
+from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId
 from licorne_core.values.slices import Tuning
 from support.core.builders import (
@@ -330,3 +332,14 @@ def test_one_that_is_failing_is_over() -> None:
             OperatorRefusal.APPLICATION_OVER,
             "application app is over: it is Failing",
         )
+
+
+def test_a_mark_that_nobody_knows_is_noticed() -> None:
+    """The recount holds interests against marks: a hold whose end would be told to nobody is none."""
+    driver = cluster()
+    (partition,) = driver.scheduler.partitions.values()
+    own = partition.points.named(NAME)
+    own.recount(partition.applications, settled=True)
+    partition.applications[AppId("app")].held = MARK
+    with pytest.raises(InvariantBroken):
+        own.recount(partition.applications, settled=True)
