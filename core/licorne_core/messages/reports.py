@@ -59,8 +59,8 @@ class WaitingAsks:
     """Asks of one queue that the same check stops, for the same subject.
 
     `code` is one of `REASONS` of the census, or `BEHIND_RESERVATION`: no node is tried for the census.
-    `subject` is the queue or budget that the check is about, or the user or group ``in`` a queue; empty for
-    others. `resources` is what the asks want together. `causes` counts them by what most nodes lack for
+    `subject` is the queue or other quota that the check is about, or the user or group ``in`` a queue; else
+    empty. `resources` is what the asks want together. `causes` counts them by what most nodes lack for
     them, if no node fits. `key` is one of them.
     """
 
