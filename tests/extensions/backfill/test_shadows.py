@@ -1,13 +1,18 @@
 """Shadow starts: the times that blocked asks are planned for, and the asks that pass them."""
 
+from collections.abc import Callable
+
+import pytest
+
 from licorne_core.extensions.backfill import START_BY
-from licorne_core.extensions.backfill.extension import starts_of
+from licorne_core.extensions.backfill.extension import PartitionStarts, starts_of
 from licorne_core.extensions.backfill.unplanned import MOST_AGAIN, RETRY_TIME
 from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.messages.commands import NodeAction, Tick
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.events.records import EventType
 from licorne_core.values.asks import Ask
+from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName
 from licorne_core.values.slices import Tuning
 from licorne_core.values.tags import RUNTIME
@@ -424,3 +429,46 @@ def test_nothing_is_kept_of_nodes_that_are_gone() -> None:
     assert starts_of(partition).ends.known == 1
     driver.do(nodes(node("n4", NodeAction.DECOMISSION)))
     assert (starts_of(partition).ends.known, starts_of(partition).ends.undeclared) == (0, 0)
+
+
+def no_claim(own: PartitionStarts) -> None:
+    """The pass does not try the holder."""
+    own.context.claims.held.clear()
+
+
+def no_room(own: PartitionStarts) -> None:
+    """Others may take what it needs."""
+    for one in own.context.nodes.values():
+        one.claims.clear()
+
+
+def no_holder(own: PartitionStarts) -> None:
+    """The ask has lost its start."""
+    for shadow in own.shadows:
+        shadow.request.claim = None
+
+
+def no_deadline(own: PartitionStarts) -> None:
+    """Nobody plans it again when it is overdue."""
+    for shadow in own.shadows:
+        own.timers.cancel(shadow.timer)
+
+
+def no_interest(own: PartitionStarts) -> None:
+    """Asks of the application get no runtime."""
+    for one in own.context.applications.values():
+        one.interests = 0
+
+
+@pytest.mark.parametrize("slip", [no_claim, no_room, no_holder, no_deadline, no_interest])
+def test_a_slip_in_the_books_is_noticed(slip: Callable[[PartitionStarts], None]) -> None:
+    """The recount compares starts, claims, nodes, asks, deadlines and interests."""
+    driver = world(10)
+    driver.do(asks(job("first", "runs", 6, 100)))
+    driver.do(asks(job("second", "large", 8, 50)))
+    partition = driver.scheduler.partitions[PartitionName("[rm1]default")]
+    own = starts_of(partition)
+    own.recount(partition.applications, settled=True)
+    slip(own)
+    with pytest.raises(InvariantBroken):
+        own.recount(partition.applications, settled=True)

@@ -21,6 +21,7 @@ from licorne_core.points import Extension
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AppId
+from licorne_core.views.audit.rules import require
 
 
 class PartitionStarts(Extension):
@@ -101,6 +102,9 @@ class PartitionStarts(Extension):
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
         """See `recount.py`."""
         check_starts(self.shadows, self.context)
+        is_on = self.runtimes is not None
+        for app in applications.values():
+            require("S3", bool(app.interests & self.bit) == is_on, f"{app!r} has {app.interests}")
 
     def _mark(self, app: Application) -> None:
         app.interests = app.interests & ~self.bit if self.runtimes is None else app.interests | self.bit

@@ -3,6 +3,7 @@
 S1  A shadow start, its pending asks and its nodes know each other, and it has a deadline. There are no more
     than `backfill` allows.
 S2  Room is held on schedulable nodes only, without reservations of asks that may go elsewhere.
+S3  Where backfill is on, and nowhere else, applications have its interest.
 """
 
 from licorne_core.extensions.backfill.shadows import Shadows
