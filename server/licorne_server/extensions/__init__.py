@@ -51,6 +51,8 @@ A name stands for a field, or for a field and how it is shown.
 One that takes calls of operators is a folder, which has them in `admin.py`: `METHODS`, a class that is
 made of `services.admin.acts.Acts`, and gives its methods by name.
 
+One that has paths of REST and of the page is a folder, too, which has them in `rest.py` as `ROUTES`.
+
 The table of extensions is closed, as the core's.
 """
 
@@ -78,6 +80,7 @@ NAMES: Final = (
     "stops",
     "budgets",
     "elastic",
+    "topology",
 )
 
 

@@ -7,7 +7,8 @@ from importlib.metadata import version
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from licorne_server.http import events, hours, reasons, topology
+from licorne_server.extensions import modules
+from licorne_server.http import events, hours, reasons
 from licorne_server.http.door import Door, Listener
 from licorne_server.http.dumps import StateDumps
 from licorne_server.http.dumps import routes as debug_routes
@@ -115,7 +116,7 @@ class HttpServer:
             *events.routes(),
             *reasons.ROUTES,
             *hours.ROUTES,
-            *topology.ROUTES,
+            *(route for module in modules("rest") for route in module.ROUTES),
             web.get("/ws/v1/scheduler/healthcheck", health),
             *debug_routes(self._dumps),
         ]

@@ -145,8 +145,6 @@ _STATE = {
     "ListUsage": _of_partition(state_pb2.ListUsageRequest),
     "ListReservations": _of_partition(state_pb2.ListReservationsRequest),
     "ListPreemptions": _of_partition(state_pb2.ListPreemptionsRequest),
-    "ListCalendar": _of_partition(state_pb2.ListCalendarRequest),
-    "ListTopology": _of_partition(state_pb2.ListTopologyRequest),
     "ListReasons": Route(
         state_pb2.ListReasonsRequest, "partition", merged_reasons, state_pb2.ListReasonsResponse
     ),
@@ -156,6 +154,7 @@ _STATE = {
     "ListBudgets": Route(state_pb2.ListBudgetsRequest, "", merged_budgets, state_pb2.ListBudgetsResponse),
     "ListEvents": Route(state_pb2.ListEventsRequest, means_first=True),
     "WatchEvents": Route(state_pb2.WatchEventsRequest, means_first=True),
+    **{name: _of_partition(request) for name, (request, _) in table("PAGED").items()},
     **{name: _of_partition(listed.request) for name, listed in table("LISTS").items()},
 }
 _ADMIN = {

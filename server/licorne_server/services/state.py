@@ -37,7 +37,6 @@ from licorne_server.services.paging import (
 )
 from licorne_server.services.reports import (
     allocation_message,
-    amounts,
     application_message,
     ask_message,
     node_message,
@@ -49,7 +48,6 @@ from licorne_server.services.reports import (
     usage_messages,
 )
 from licorne_server.services.sums import Sums
-from licorne_server.services.topology import behind, domain_message, token_of, topology_of
 from licorne_server.wire.errors import invalid_argument
 
 T = TypeVar("T")
@@ -101,7 +99,6 @@ class StateService:
                 "ListNodes": unary_handler(pb.ListNodesRequest, self._nodes),
                 "Explain": unary_handler(pb.ExplainRequest, self._explain),
                 "ListUsage": unary_handler(pb.ListUsageRequest, self._usage),
-                "ListTopology": unary_handler(pb.ListTopologyRequest, self._topology),
                 "ListReasons": unary_handler(pb.ListReasonsRequest, self._sums.reasons),
                 "ListResourceHours": unary_handler(pb.ListResourceHoursRequest, self._sums.resource_hours),
                 "ListPreemptions": unary_handler(pb.ListPreemptionsRequest, self._preemptions),
@@ -276,21 +273,6 @@ class StateService:
         page = await self._filled(Page(behind, to_row, size=request.page_size), context)
         token = str(page.last.number) if page.last else ""
         return pb.ListPreemptionsResponse(preemptions=page.rows, next_page_token=token)
-
-    async def _topology(self, request: pb.ListTopologyRequest, context: Any) -> Message:
-        """A page of topology domains by path; its token names the last of them."""
-        partition = self._partition(request.partition, context)
-        slices = partial(self._slice, context)
-        found = await topology_of(self._views, partition, request.level, request.shape, slices)
-        domains = behind(found, request.page_token)
-        page = await self._filled(Page(domains, domain_message, size=request.page_size), context)
-        return pb.ListTopologyResponse(
-            levels=found.levels,
-            shape=amounts(found.shape),
-            domains=page.rows,
-            next_page_token=token_of(page.last),
-            unasked=found.unasked,
-        )
 
     def _peer(self, context: Any) -> str:
         return self._access.caller(context).peer

@@ -1,22 +1,51 @@
-"""Free room by topology domain: what `State.ListTopology`, REST and the page have in common."""
+"""Free room by topology domain: `State.ListTopology`, and what REST and the page have in common with it."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.extensions.topology.reports import DomainReport, TopologyReport
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
-from licorne_server.services.paging import Slices, walked
-from licorne_server.services.reports import filled
+from licorne_server.services.paging import Page, Slices, filled, walked
+from licorne_server.services.reports import amounts
+from licorne_server.services.reports import filled as message_of
 from licorne_server.wire.errors import invalid_argument
 
 MAX_SHAPE = 64
 """Resources of a shape, at most."""
 
-domain_message = filled(pb.TopologyDomain, DomainReport)
+_domain = message_of(pb.TopologyDomain, DomainReport)
+
+
+class Topology:
+    """A page of topology domains by path; its token names the last of them."""
+
+    def __init__(self, sources: Any, resolve: Callable[[str, Any], PartitionName]) -> None:
+        """`resolve` gives the partition of a name, if the caller may see it."""
+        self._sources = sources
+        self._resolve = resolve
+
+    async def answer(self, request: pb.ListTopologyRequest, context: Any) -> Message:
+        """Take the domains, and make the page, in slices."""
+        sources, partition = self._sources, self._resolve(request.partition, context)
+        slices = partial(sources.time_slices.slice, sources.access.caller(context).peer)
+        found = await topology_of(sources.views, partition, request.level, request.shape, slices)
+        domains = _behind(found, request.page_token)
+        page = await filled(Page(domains, _domain, size=request.page_size), slices)
+        return pb.ListTopologyResponse(
+            levels=found.levels,
+            shape=amounts(found.shape),
+            domains=page.rows,
+            next_page_token=_token_of(page.last),
+            unasked=found.unasked,
+        )
 
 
 async def topology_of(
@@ -42,7 +71,7 @@ async def topology_of(
     return report
 
 
-def behind(report: TopologyReport, token: str) -> Iterator[DomainReport | None]:
+def _behind(report: TopologyReport, token: str) -> Iterator[DomainReport | None]:
     """The domains that come after the one that a token names, or all for the empty token.
 
     That domain need not exist any more.
@@ -56,7 +85,7 @@ def behind(report: TopologyReport, token: str) -> Iterator[DomainReport | None]:
     return (one if _place(one.path, one.level, report.levels) > place else None for one in report.domains)
 
 
-def token_of(domain: DomainReport | None) -> str:
+def _token_of(domain: DomainReport | None) -> str:
     """The token that names a domain; empty for none."""
     return json.dumps([domain.path, domain.level]) if domain else ""
 
@@ -72,3 +101,6 @@ def _read_token(token: str, levels: Sequence[str]) -> tuple[list[str], int]:
             case [str(path), str(level)] if level in levels:
                 return _place(path, level, levels)
     raise invalid_argument(f"page_token {shown(token)} is not from this list", "page_token")
+
+
+PAGED = {"ListTopology": (pb.ListTopologyRequest, lambda sources, resolve: Topology(sources, resolve).answer)}
