@@ -1,7 +1,7 @@
 """The core's reports as messages of `licorne.v1.State`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
 
@@ -13,7 +13,7 @@ from licorne_core.values.ids import PartitionName
 from licorne_core.values.resources import Resources, clamp
 from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, TaskGroupReport
-from licorne_core.views.fields import Moment, Source, Unit, renamed
+from licorne_core.views.fields import Moment, Source, Unit, renamed, types_of
 from licorne_core.views.nodes import AllocationReport, NodeReport, ReservationReport
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
@@ -33,6 +33,9 @@ def amounts(size: Resources | None) -> Mapping[str, int]:
     return {name: clamp(value) for name, value in size.items()} if size else {}
 
 
+EMPTY: Final[list[str]] = []
+"""Fields of messages that nothing fills, as no report has them; none while all extensions are there."""
+
 _UNITS: Mapping[Any, Unit] = {Resources: amounts, Moment: nanoseconds}
 
 
@@ -41,11 +44,13 @@ def filled(
 ) -> Callable[[R], M]:
     """The function that makes a message of a report; `names` has sources of other names.
 
-    A field with None there is filled by the caller.
+    A field with None there is filled by the caller. One that the report lacks is that of an extension which
+    is not there.
     """
-    known = names or {}
+    known, own = names or {}, types_of(report)
     sources = {item.name: known.get(item.name, item.name) for item in message.DESCRIPTOR.fields}
-    given = {name: source for name, source in sources.items() if source is not None}
+    given = {name: it for name, it in sources.items() if it is not None and (name in known or name in own)}
+    EMPTY.extend(f"{message.DESCRIPTOR.name}.{name}" for name in sources if name not in {*given, *known})
     return renamed(report, given, _UNITS, message)
 
 

@@ -31,4 +31,4 @@ def _elastic(app: Application) -> ElasticReport | None:
     return ElasticReport(size=units.size, leaving=units.leaving, least=least, most=most, step=step)
 
 
-FIELDS = {"application": (Added("elastic", ElasticReport, lambda _, app: _elastic(app)),)}
+FIELDS = {"application": (Added("elastic", ElasticReport | None, lambda _, app: _elastic(app)),)}
