@@ -15,7 +15,7 @@ from licorne_cli.output import listing
 from licorne_cli.parsing.completion import SHELLS
 from licorne_cli.parsing.completion_scripts import specs_of
 from licorne_core.extensions import modules
-from licorne_core.messages import claims, operators, reasons, topology
+from licorne_core.messages import claims, operators, reasons, together
 from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES
 from licorne_server.process.watchdog import SHUT
 from support.docs.pages import Page, code_spans
@@ -115,7 +115,7 @@ def test_troubleshooting_names_what_is_there() -> None:
     assert [span for span in spans if span.startswith("licorne_") and f"`{span}`" not in metrics] == []
     codes = {
         value
-        for module in (reasons, claims, operators, topology, *(module for _, module in modules("messages")))
+        for module in (reasons, claims, operators, together, *(module for _, module in modules("messages")))
         for value in vars(module).values()
         if isinstance(value, str)
     }

@@ -12,7 +12,7 @@ from typing import Final
 from licorne_core.messages.checks import ExtensionCheck, RuleCheck
 from licorne_core.messages.commands import Hold
 from licorne_core.messages.operators import HeldCheck, OperatorMark, StoppedQueueCheck, told
-from licorne_core.messages.topology import TopologyCheck
+from licorne_core.messages.together import TogetherCheck
 from licorne_core.values.asks import QueueReservations, ReservationBound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.values.resources import Resources, in_units
@@ -333,7 +333,7 @@ Check = (
     | ExtensionCheck
     | RuleCheck
     | GangCheck
-    | TopologyCheck
+    | TogetherCheck
     | AnswersCheck
     | NodesCheck
     | PreemptionCheck

@@ -19,7 +19,7 @@ from licorne_core.messages.operators import (
     OperatorMark,
     StoppedQueueCheck,
 )
-from licorne_core.messages.topology import GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN
+from licorne_core.messages.together import GANG_INCOMPLETE, NO_DOMAIN
 from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.gang import TaskGroup
@@ -287,7 +287,7 @@ ASK_RULES: Final = in_order(
         _WithinMaxima(Place.QUOTA, tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
         _MayBeAsked(Place.ANSWER, (reasons.TOO_MANY_ANSWERS_OWED,), AnswersOwed, interest=WITH_PREDICATE),
         _HasPlaceTogether(Place.TOGETHER, (GANG_INCOMPLETE,), Incomplete, found_by_search=True),
-        _HasPlaceTogether(Place.TOGETHER, (TOPOLOGY_NO_DOMAIN,), NoDomain, found_by_search=True),
+        _HasPlaceTogether(Place.TOGETHER, (NO_DOMAIN,), NoDomain, found_by_search=True),
         *_of_extensions(applications=False),
     )
 )

@@ -1,4 +1,4 @@
-"""The choice of a topology domain for a whole gang.
+"""The choice of a domain of nodes for a whole gang.
 
 A domain *may fit* if it has as many slots of each kind as the gang has members of that kind. The smallest
 one is taken: the fewest slots of all kinds together, then the path. With one kind of members it fits; with

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from licorne_core.messages.topology import GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, TopologyCheck
+from licorne_core.messages.together import GANG_INCOMPLETE, NO_DOMAIN, TogetherCheck
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.gang import DomainTerms
 from licorne_core.model.apps.groups import AskGroup
@@ -179,7 +179,7 @@ class GangSearch:
             code = GANG_INCOMPLETE
             text = f"asks for {in_units(missing)} of its announced placeholders have not come"
         blocker = self._context.wakeups.blockers.get(Incomplete, app)
-        blocker.lack = TopologyCheck(app_id=app.app_id, code=code, text=text)
+        blocker.lack = TogetherCheck(app_id=app.app_id, code=code, text=text)
         return blocker
 
     def _belongs(self, app: Application, group: AskGroup) -> bool:
@@ -264,13 +264,13 @@ class GangSearch:
         )
         if known is not None and known.tried_at == stamp:
             return known
-        found: GangPlacement | NodeQuestion | TopologyCheck
+        found: GangPlacement | NodeQuestion | TogetherCheck
         if app.gang.questions:
             members = sum(count for _, count in shares)
             found = _no_domain(app, members, "the RM is asked about nodes for its members")
         else:
             found = self._find(leaf, app, shares)
-        if isinstance(found, TopologyCheck):
+        if isinstance(found, TogetherCheck):
             blocker = blockers.get(NoDomain, app, app, self._context.wakeups.gangs)
             blocker.tried_at, blocker.lack = stamp, found
             blocker.classes = tuple(group.ask_class for group, _ in shares)
@@ -279,7 +279,7 @@ class GangSearch:
 
     def _find(
         self, leaf: Queue, app: Application, shares: list[Share]
-    ) -> GangPlacement | NodeQuestion | TopologyCheck:
+    ) -> GangPlacement | NodeQuestion | TogetherCheck:
         """Search the levels from that of the gang's terms up to the last that they allow.
 
         Raises:
@@ -370,7 +370,7 @@ def _lack(
     best: Domain | None,
     short: int,
     terms: DomainTerms,
-) -> TopologyCheck:
+) -> TogetherCheck:
     """Report a search without a result; `best` lacks slots for `short` members."""
     level = terms.level if terms.required else ""
     if best is None:
@@ -386,10 +386,10 @@ def _lack(
 
 def _no_domain(
     app: Application, members: int, text: str, level: str = "", path: str = "", short: int = 0
-) -> TopologyCheck:
-    return TopologyCheck(
+) -> TogetherCheck:
+    return TogetherCheck(
         app_id=app.app_id,
-        code=TOPOLOGY_NO_DOMAIN,
+        code=NO_DOMAIN,
         text=text,
         members=members,
         level=level,

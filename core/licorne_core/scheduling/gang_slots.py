@@ -1,4 +1,4 @@
-"""Slots: how many gang members of a class each node and each topology domain takes now.
+"""Slots: how many gang members of a class each node and each domain takes now.
 
 A table is filled once, in parts, and then follows the log of changed nodes. So a search for a blocked gang
 costs about as much as has changed since the last one. Tables are bounded in number; the least recently used

@@ -19,7 +19,7 @@ from licorne_core.messages.reasons import (
     StateCheck,
 )
 from licorne_core.messages.reports import Explanation
-from licorne_core.messages.topology import TopologyCheck
+from licorne_core.messages.together import TogetherCheck
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
 from licorne_server.services.reports import MaySee, amounts, preemption_message, reason_message
@@ -77,7 +77,7 @@ def _check_message(check: Check) -> pb.Check:
             _add_quota(message, check)
         case ExtensionCheck() | RuleCheck():
             _add_shown(message, check.shown())
-        case AnswersCheck() | GangCheck() | TopologyCheck():
+        case AnswersCheck() | GangCheck() | TogetherCheck():
             _add_gang(message, check)
         case PreemptionCheck():
             _add_preemption(message, check)
@@ -88,7 +88,7 @@ def _check_message(check: Check) -> pb.Check:
     return message
 
 
-def _add_gang(message: pb.Check, check: AnswersCheck | GangCheck | TopologyCheck) -> None:
+def _add_gang(message: pb.Check, check: AnswersCheck | GangCheck | TogetherCheck) -> None:
     if isinstance(check, AnswersCheck):
         message.kind = "predicates"
     elif isinstance(check, GangCheck):

@@ -1,5 +1,9 @@
 """Gangs in topology domains: which domain, all or none, and what the RM is asked first."""
 
+import pytest
+
+from licorne_core.extensions.topology import NAME
+from licorne_core.extensions.topology.extension import places_of
 from licorne_core.messages.commands import (
     AnswerPredicates,
     Command,
@@ -14,7 +18,8 @@ from licorne_core.messages.effects import AllocationsMade, Unfinished
 from licorne_core.scheduler import Scheduler
 from licorne_core.scheduling.predicates import RETRY_TIME
 from licorne_core.scheduling.preempting import MAX_ASSUMED_IN_SILENCE
-from licorne_core.values.ids import NodeId, RmId
+from licorne_core.values.errors import InvariantBroken
+from licorne_core.values.ids import AppId, NodeId, RmId
 from support.core.builders import app, apps, ask, asks, node, nodes, register, release, releases
 from support.core.driver import START, Driver, asked, placed
 
@@ -239,3 +244,25 @@ def test_no_question_about_a_place_is_asked_while_the_rm_owes_too_many_answers()
     assert asked(driver.do(nodes(node("a-0", NodeAction.DECOMISSION)))) == []
     told = asked(driver.do(answer(checks[0].check)))
     assert ("p1", ["a-2"]) in [(check.key, check.nodes) for check in told]
+
+
+def test_a_lost_place_that_somebody_forgets_is_noticed() -> None:
+    """The recount holds places against their applications, their deadlines and the interests."""
+    for slip in range(4):
+        driver = cluster(a=[1, 1])
+        gang(driver, 2)
+        driver.do(nodes(node("a-1", NodeAction.DECOMISSION)))
+        (partition,) = driver.scheduler.partitions.values()
+        own, app_of_gang = partition.points.named(NAME), partition.applications[AppId("job")]
+        own.recount(partition.applications, settled=True)
+        (place,) = places_of(partition).present
+        if slip == 0:
+            app_of_gang.gang.rooms.clear()
+        elif slip == 1:
+            place.is_kept = False
+        elif slip == 2:
+            partition.claims.rooms.clear()
+        else:
+            app_of_gang.interests = 0
+        with pytest.raises(InvariantBroken):
+            own.recount(partition.applications, settled=True)

@@ -5,7 +5,7 @@ from typing import Final
 
 from licorne_core.extensions.elastic.terms import GANG_MIN, ElasticTerms
 from licorne_core.messages.events.records import EventRecord, EventType
-from licorne_core.messages.topology import GANG_INCOMPLETE
+from licorne_core.messages.together import GANG_INCOMPLETE
 from licorne_core.model.apps.gang import GangUnits
 from licorne_core.model.apps.requests import Request
 from licorne_core.values.ids import AppId

@@ -1,8 +1,11 @@
 """The invariant of lost places (`lost_places.py`).
 
-P1  A lost place and its application, which is there, know each other. One that is kept has a deadline.
+P1  A lost place and its application, which is there and of interest, know each other. One that is kept has a
+    deadline, and the others have no node.
 """
 
+from licorne_core.extensions import BITS
+from licorne_core.extensions.topology import NAME
 from licorne_core.extensions.topology.lost_places import LostPlaces, timer_of
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.views.audit.rules import require
@@ -12,7 +15,9 @@ def check_places(places: LostPlaces, context: CheckContext) -> None:
     """Raise InvariantBroken if the rule is broken."""
     known = {room for app in context.applications.values() for room in app.gang.rooms}
     require("P1", known == {*places.present}, f"{len(known)} rooms are known, {len(places.present)} places")
+    require("P1", known == {*context.claims.rooms}, f"{len(context.claims.rooms)} rooms are kept")
     for place in places.present:
         at = f"place of {place.app.app_id}/{place.key}"
         require("P1", place.is_kept == (timer_of(place) in context.timers), f"{at}: {place.is_kept}")
+        require("P1", bool(place.app.interests & BITS[NAME]), f"{at}: its end would be told to nobody")
         require("P1", place.is_kept or place.node is None, f"{at} is on {place.node} without being kept")

@@ -1,6 +1,6 @@
 """Blockers of gangs that are placed whole or not at all."""
 
-from licorne_core.messages.topology import GANG_INCOMPLETE, TOPOLOGY_NO_DOMAIN, TopologyCheck
+from licorne_core.messages.together import GANG_INCOMPLETE, NO_DOMAIN, TogetherCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.nodes.node import Node
@@ -34,7 +34,7 @@ class NoDomain(OfThing):
         """Node on which amounts are kept for the member."""
         self.tried_at: object = None
         """Versions of the nodes, of the gang and of the RM's answers at the last search."""
-        self.lack = TopologyCheck(app_id=app.app_id, code=TOPOLOGY_NO_DOMAIN, text="")
+        self.lack = TogetherCheck(app_id=app.app_id, code=NO_DOMAIN, text="")
         """Result of the last search."""
 
     def may_use(self, node: Node) -> bool:
@@ -58,5 +58,5 @@ class Incomplete(OfThing):
     def __init__(self, app: Application, blockers: Blockers) -> None:
         """Create one of these blockers."""
         super().__init__(app, blockers)
-        self.lack = TopologyCheck(app_id=app.app_id, code=GANG_INCOMPLETE, text="")
+        self.lack = TogetherCheck(app_id=app.app_id, code=GANG_INCOMPLETE, text="")
         """What has not come."""

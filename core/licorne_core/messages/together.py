@@ -5,12 +5,12 @@ from typing import Final
 
 from licorne_core.values.ids import AppId
 
-TOPOLOGY_NO_DOMAIN: Final = "TOPOLOGY_NO_DOMAIN"
+NO_DOMAIN: Final = "TOPOLOGY_NO_DOMAIN"
 GANG_INCOMPLETE: Final = "GANG_INCOMPLETE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopologyCheck:
+class TogetherCheck:
     """The members of a gang have no place together, have not all been asked for, or are enough.
 
     `level` and `domain` name the best domain of the last search; both are empty for the whole partition
