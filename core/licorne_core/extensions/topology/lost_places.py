@@ -196,11 +196,7 @@ class LostPlaces:
 
     def _retry_asks(self, app: Application, task_groups: Collection[str]) -> None:
         """Retry the asks that a change of places of these task groups concerns."""
-        waiting = self._wakeups.waiting
-        waiting.try_members(app)
-        for group in app.groups.values():
-            if group.key[1] in task_groups:
-                waiting.unpark(group)
+        self._wakeups.waiting.try_members(app, task_groups)
         self._dirty.mark_due(app)
 
     def _find(self, place: LostPlace) -> None:

@@ -12,7 +12,7 @@ asks the blocker, as one freed node may open the way for many and has room for o
 the events about blocked items.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
 from typing import Any
 
@@ -184,14 +184,20 @@ class Waiting:
             self.unpark(item)
             yield 1
 
-    def try_members(self, app: Application) -> None:
-        """Unpark the groups of a gang of which a member has come or gone: it may be in other domains now."""
+    def try_members(self, app: Application, task_groups: Collection[str] = ()) -> None:
+        """Unpark the groups of a gang of which a member has come or gone: it may be in other domains now.
+
+        With these task groups, whose kept rooms have changed, all of their groups.
+        """
         app.gang.is_parked = False
         for group in app.groups.values() if app.gang.terms is not None else ():
             if group.is_bound:
                 self.unpark(group)
         for group in gang_groups(app):
             self.unpark(group)
+        for group in app.groups.values() if task_groups else ():
+            if group.key[1] in task_groups:
+                self.unpark(group)
 
     def release(self, app: Application) -> None:
         """Unpark the application, and its parked items: it is not searched until it comes back."""
