@@ -32,6 +32,7 @@ from licorne_core.messages.commands import (
     Options,
     RefuseNewWork,
     RegisterRm,
+    SharedCommand,
     Tick,
     UpdateAllocations,
     UpdateApplications,
@@ -49,7 +50,6 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.messages.plans import ConfigurationPlan, ConfigurationPlanRefused, Spent, SubmissionPlan
 from licorne_core.messages.reports import Turn
-from licorne_core.model.core import SharedCommands
 from licorne_core.model.rm_context import RmContext
 from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.partitions.jobs import Slice
@@ -78,6 +78,11 @@ _COMMANDS: Final[Commands] = {
     **turn.COMMANDS,
     **of_extensions("COMMANDS"),
 }
+
+_SHARED_COMMANDS: Final = {
+    kind: (name, carry_out) for name, each in modules("shared") for kind, carry_out in each.COMMANDS.items()
+}
+"""Commands of no RM, each with its extension and how that carries it out."""
 
 _OF_ITEMS = (
     UpdateAllocations,
@@ -132,10 +137,6 @@ class Scheduler:
         self._registry = Registry(
             self.options, kinds(), [(name, each.SHARED) for name, each in modules("shared")]
         )
-        self._commands: SharedCommands = {RefuseNewWork: self._refuse_new_work}
-        for shared in self._registry.core.shared.values():
-            self._commands.update(shared.commands)
-        """How commands of no RM are carried out, but for ticks."""
         self.last_turn: Turn | None = None
         """The turn that the last tick gave; None if it gave none."""
         self.views = Views(self._registry, self.options.rm_caps)
@@ -168,7 +169,7 @@ class Scheduler:
             if isinstance(command, Tick):
                 return self._tick(command, now)
             if isinstance(command, OfNoRm):
-                self._commands[type(command)](command, now)
+                self._carry_out_for_all(command, now)
                 return []
             effects = self._carry_out(command, now)
             rm = self._registry.rms.get(command.rm_id)
@@ -179,13 +180,18 @@ class Scheduler:
             if self._registry.core.busy:
                 self._after_command()
 
-    def _refuse_new_work(self, command: RefuseNewWork, _: float) -> None:
-        held = [rm.holdings.memory for rm in self._registry.rms.values()]
-        self._registry.pressure.set(command.shortage, command.reason, held)
+    def _carry_out_for_all(self, command: RefuseNewWork | SharedCommand, now: float) -> None:
+        registry = self._registry
+        if isinstance(command, RefuseNewWork):
+            held = [rm.holdings.memory for rm in registry.rms.values()]
+            registry.pressure.set(command.shortage, command.reason, held)
+        else:
+            name, carry_out = _SHARED_COMMANDS[type(command)]
+            carry_out(registry.core.shared[name], registry, command, now)
 
     def _after_command(self) -> None:
-        for shared in tuple(self._registry.core.busy):
-            shared.after_command()
+        for name in tuple(self._registry.core.busy):
+            self._registry.core.shared[name].after_command(self._registry)
 
     def next_deadline(self) -> float | None:
         """Time of the next Tick, in unix seconds; a time that has passed means now."""
@@ -220,7 +226,7 @@ class Scheduler:
     def check_shared(self) -> None:
         """Add up anew what extensions share; raises InvariantBroken."""
         for shared in self._registry.core.shared.values():
-            shared.check()
+            shared.check(self._registry)
 
     def _carry_out(self, command: OfRm, now: float) -> list[Effect]:
         if isinstance(command, RegisterRm):
@@ -279,8 +285,8 @@ class Scheduler:
             self._give_turn(command.decisions, now, effects, worked)
             if self._registry.disposal.gone:
                 self._registry.disposal.take_apart()
-            for shared in tuple(self._registry.core.busy):
-                shared.after_turn(now)
+            for name in tuple(self._registry.core.busy):
+                self._registry.core.shared[name].after_turn(self._registry, now)
         finally:
             for partition in worked:
                 _add_facts(effects, partition.rm_id, partition.rm)

@@ -1,12 +1,10 @@
 """What all RMs of a core have in common: types that are on no node, and what extensions share."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.resources import BOUNDLESS, Resources
-
-SharedCommands = dict[type, Callable[[Any, float], None]]
 
 
 class Floating:
@@ -35,19 +33,20 @@ class Floating:
 class Shared:
     """What an extension has in common for all partitions (`points.py`), as long as the core is there.
 
-    While it has work left it is among `core.busy`: a tick comes at once, and it is told of all that ends.
+    It knows neither the core nor the registry, which is given to it, so that no cycle of references is left
+    of either. While it has work left its name is in `busy`: a tick comes at once, and it is told of all that
+    ends.
     """
 
-    def __init__(self, core: "Core") -> None:
-        """Without commands, and with nothing to do."""
-        self.core = core
-        self.commands: SharedCommands = {}
-        """How its commands, which are of no RM, are carried out, by their types."""
+    def __init__(self, name: str, busy: dict[str, None]) -> None:
+        """With nothing to do."""
+        self.name = name
+        self.busy = busy
 
-    def after_command(self) -> None:
+    def after_command(self, registry: Any) -> None:
         """A command has ended, or the deadlines that come before a turn have."""
 
-    def after_turn(self, now: float) -> None:
+    def after_turn(self, registry: Any, now: float) -> None:
         """The turn of a tick has ended."""
 
     def forget(self, partition: PartitionName) -> None:
@@ -57,16 +56,17 @@ class Shared:
         """True if the partition has still to hear of what may let its asks through."""
         return False
 
-    def check(self) -> None:
+    def check(self, registry: Any) -> None:
         """Add all up anew; raises InvariantBroken if something differs."""
 
 
 class Core:
     """What is of no RM: one of each scheduler."""
 
-    def __init__(self) -> None:
-        """Start without floating types and extensions."""
+    def __init__(self, kinds: Iterable[tuple[str, type[Shared]]]) -> None:
+        """Start without floating types, and with these parts of extensions."""
         self.floating = Floating()
-        self.shared: Mapping[str, Shared] = {}
+        self.busy: dict[str, None] = {}
+        """Extensions whose part has work left."""
+        self.shared: Mapping[str, Shared] = {name: kind(name, self.busy) for name, kind in kinds}
         """By the names of extensions, in the order of their table."""
-        self.busy: dict[Shared, None] = {}

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from licorne_core.messages.checks import ExtensionCheck
 from licorne_core.messages.events.allocations import Room
+from licorne_core.model.core import Core
 from licorne_core.values.asks import Shape
 from licorne_core.values.ids import AppId, PartitionName, QueuePath
 from licorne_core.values.resources import EMPTY, Items, Resources
@@ -276,7 +277,7 @@ class SharedQuota(Quota):
         """It may have more room, for which somebody waits in any partition."""
         raise NotImplementedError
 
-    def check(self, requested: Resources, short: Resources) -> ExtensionCheck:
+    def check(self, core: Core, requested: Resources, short: Resources) -> ExtensionCheck:
         """The check of an ask that lacks `short` here, where there is a maximum."""
         raise NotImplementedError
 

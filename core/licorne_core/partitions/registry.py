@@ -8,7 +8,7 @@ RMs have. So a removed partition is taken apart, a slice at a time.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -331,7 +331,7 @@ class Registry:
         self,
         options: Options,
         extensions: Kinds,
-        shared: Iterable[tuple[str, Callable[["Registry"], Shared]]],
+        shared: Iterable[tuple[str, type[Shared]]],
     ) -> None:
         """Start with none. Their partitions will have these extensions, which share these parts."""
         self.options = options
@@ -342,8 +342,7 @@ class Registry:
         self.disposal = Disposal()
         self.pressure = MemoryPressure()
         self.jobs = Jobs()
-        self.core = Core()
-        self.core.shared = {name: make(self) for name, make in shared}
+        self.core = Core(shared)
         self._departed: dict[RmId, int] = {}
         self._highest_forgotten = 0
 

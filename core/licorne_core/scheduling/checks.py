@@ -199,7 +199,7 @@ class _WithinMaxima(Rule):
                     short=short,
                 )
             elif isinstance(quota, SharedQuota) and limit is not None:
-                yield quota.check(requested, short)
+                yield quota.check(context.core, requested, short)
             elif isinstance(quota, Tracker) and limit is not None:
                 yield reasons.LimitCheck(
                     kind=quota.kind,

@@ -128,8 +128,8 @@ class PartitionViews:
     def __init__(self, registry: Registry, caps: RmCaps) -> None:
         """Read these RMs; each has these caps."""
         self._registry = registry
-        self.core = registry.core
-        """What is of no RM."""
+        self.registry = registry
+        """For reports of extensions, which have modules of their own."""
         self.caps = caps
         self.bare_names = True
         self.now = None

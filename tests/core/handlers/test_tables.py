@@ -5,7 +5,7 @@ from typing import Any, get_args
 from licorne_core import scheduler
 from licorne_core.extensions import NAMES, modules
 from licorne_core.handlers import turn
-from licorne_core.messages.commands import OfNoRm, OfRm, RegisterRm, Tick
+from licorne_core.messages.commands import OfNoRm, OfRm, RefuseNewWork, RegisterRm, Tick
 from licorne_core.scheduling.cycle import Measure
 from licorne_core.values.timers import Due
 from support.core.unions import kinds_of
@@ -22,7 +22,7 @@ def test_every_command_is_carried_out() -> None:
 
 def test_every_command_of_no_rm_is_carried_out() -> None:
     """All but the tick, which is the scheduler's own."""
-    assert set(scheduler.Scheduler()._commands) == kinds_of(OfNoRm) - {Tick}
+    assert set(scheduler._SHARED_COMMANDS) == kinds_of(OfNoRm) - {Tick, RefuseNewWork}
 
 
 def test_every_decision_is_carried_out() -> None:

@@ -5,17 +5,19 @@ bounds nothing: with it the usage of a partition goes at once when the partition
 an RM is bounded by the RM's slice, and the total by the limit if there are no slices. An
 application has all three among its quotas, and so they are booked like those of queues.
 
-An ask may wait for a budget in one partition while usage goes in another: `BudgetBook.freed` has the
-quotas with more room for which somebody waits.
+An ask may wait for a budget in one partition while usage goes in another: `Told` has the quotas with
+more room for which somebody waits.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from heapq import nsmallest
+from typing import Any
 
-from licorne_core.extensions.budgets import QUOTA
+from licorne_core.extensions.budgets import NAME, QUOTA
 from licorne_core.extensions.budgets.messages import Budget, BudgetCheck
 from licorne_core.messages.events.allocations import Room
+from licorne_core.model.core import Core
 from licorne_core.model.quotas import SharedQuota, claimed, note_freed
 from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_core.values.resources import EMPTY, Resources, refund
@@ -29,16 +31,16 @@ MOST_HOLDERS = 5
 class BudgetQuota(SharedQuota):
     """Usage of a budget in a partition, by an RM, or by all."""
 
-    __slots__ = ("_book",)
+    __slots__ = ("_told",)
 
-    def __init__(self, name: str, book: "BudgetBook") -> None:
+    def __init__(self, name: str, told: "Told") -> None:
         """Start unbooked and unbounded.
 
-        It does not know its account, so that no cycle of references is left of either.
+        It knows neither its account nor the book, so that no cycle of references is left of them.
         """
         room = Room(f"fits in budget '{name}'", f"exceeds budget '{name}'")
         super().__init__(QUOTA, name, room, NO_BUDGET)
-        self._book = book
+        self._told = told
 
     def __repr__(self) -> str:
         """``<BudgetQuota company/research: {'vcore': 5} of {'vcore': 10}>``."""
@@ -46,26 +48,43 @@ class BudgetQuota(SharedQuota):
 
     def freed(self) -> None:
         """Partitions hear of it after the command."""
-        self._book.freed[self] = None
-        self._book.is_busy()
+        self._told.freed[self] = None
+        self._told.is_busy()
 
-    def check(self, requested: Resources, short: Resources) -> BudgetCheck:
+    def check(self, core: Core, requested: Resources, short: Resources) -> BudgetCheck:
         """See `BudgetBook.check`."""
-        return self._book.check(self, requested, short)
+        shared: Any = core.shared[NAME]
+        book: BudgetBook = shared.book
+        return book.check(self, requested, short)
+
+
+class Told:
+    """Quotas with more room, for which somebody waits."""
+
+    __slots__ = ("_busy", "freed")
+
+    def __init__(self, busy: dict[str, None]) -> None:
+        """Start without any; this name is in `busy` while somebody is to be told."""
+        self._busy = busy
+        self.freed: dict[BudgetQuota, None] = {}
+
+    def is_busy(self) -> None:
+        """There is anything to count or to tell."""
+        self._busy[NAME] = None
 
 
 class Account:
     """A budget in force, with its quotas."""
 
-    __slots__ = ("_book", "above", "budget", "by_rm", "name", "parts", "total")
+    __slots__ = ("_told", "above", "budget", "by_rm", "name", "parts", "total")
 
-    def __init__(self, budget: Budget, above: "Account | None", book: "BudgetBook") -> None:
+    def __init__(self, budget: Budget, above: "Account | None", told: Told) -> None:
         """Start without usage."""
-        self._book = book
+        self._told = told
         self.name = budget.name
         self.budget = budget
         self.above = above
-        self.total = BudgetQuota(budget.name, book)
+        self.total = BudgetQuota(budget.name, told)
         self.by_rm: dict[RmId, BudgetQuota] = {}
         """RMs with partitions in which applications have counted."""
         self.parts: dict[PartitionName, BudgetQuota] = {}
@@ -98,9 +117,9 @@ class Account:
         part = self.parts.get(partition)
         rm_id = rm_of(partition)
         if part is None:
-            part = self.parts[partition] = BudgetQuota(self.name, self._book)
+            part = self.parts[partition] = BudgetQuota(self.name, self._told)
             if rm_id not in self.by_rm:
-                own = self.by_rm[rm_id] = BudgetQuota(self.name, self._book)
+                own = self.by_rm[rm_id] = BudgetQuota(self.name, self._told)
                 own.max = self._bound_of(rm_id)
         return (part, self.by_rm[rm_id], self.total)
 
@@ -138,17 +157,15 @@ class Account:
 class BudgetBook:
     """All budgets."""
 
-    def __init__(self, is_busy: Callable[[], None]) -> None:
-        """Start without budgets; `is_busy` is called when somebody is to be told."""
-        self.is_busy = is_busy
+    def __init__(self, busy: dict[str, None]) -> None:
+        """Start without budgets; this name is in `busy` when somebody is to be told."""
+        self.told = Told(busy)
         self.accounts: dict[str, Account] = {}
         """By name, parents before children."""
         self.version = 0
         """Rises whenever other applications may be members."""
-        self.freed: dict[BudgetQuota, None] = {}
-        """Those that may have more room, for which somebody waits."""
         self.waking: deque[tuple[BudgetQuota, PartitionName]] = deque()
-        """The same that are being told, each with a partition that has not heard of it."""
+        """Those of `told` that are being told, each with a partition that has not heard of it."""
 
     def set(self, budgets: Sequence[Budget]) -> None:
         """Replace all budgets; a budget of the same name keeps its usage."""
@@ -157,7 +174,7 @@ class BudgetBook:
             account = former.pop(budget.name, None)
             above = self.accounts.get(budget.parent)
             if account is None:
-                account = Account(budget, above, self)
+                account = Account(budget, above, self.told)
             else:
                 # A parent of the same name may be another one.
                 account.above = above
@@ -174,7 +191,7 @@ class BudgetBook:
 
     def to_wake(self, most: int) -> Iterator[tuple[BudgetQuota, PartitionName]]:
         """Quotas with more room, each with a partition that waits for it; so many at most."""
-        waking, freed = self.waking, self.freed
+        waking, freed = self.waking, self.told.freed
         for _ in range(most):
             while freed and not waking:
                 quota = next(iter(freed))

@@ -6,7 +6,7 @@ from typing import Final
 
 from licorne_core.extensions.budgets.accounts import Account, BudgetQuota
 from licorne_core.extensions.budgets.messages import BudgetReport, BudgetUse
-from licorne_core.extensions.budgets.shared import Budgets, budgets_of
+from licorne_core.extensions.budgets.shared import budgets_of
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.quotas import headroom
 from licorne_core.partitions.registry import Registry
@@ -22,8 +22,8 @@ MOST_GROUPS: Final = 1_000
 
 def budget_reports(views: Views) -> tuple[BudgetReport, ...]:
     """All budgets, parents before children."""
-    shared = budgets_of(views.core)
-    return tuple(_report(shared, account) for account in shared.book.accounts.values())
+    registry = views.registry
+    return tuple(_report(registry, account) for account in budgets_of(registry.core).book.accounts.values())
 
 
 def budget_report(views: Views, name: str) -> BudgetReport:
@@ -32,14 +32,13 @@ def budget_report(views: Views, name: str) -> BudgetReport:
     Raises:
         NotFound: there is none of that name.
     """
-    shared = budgets_of(views.core)
-    account = shared.book.accounts.get(name)
+    account = budgets_of(views.registry.core).book.accounts.get(name)
     if account is None:
         raise NotFound(f"budget {shown(name)} not found")
-    return _report(shared, account)
+    return _report(views.registry, account)
 
 
-def _report(shared: Budgets, account: Account) -> BudgetReport:
+def _report(registry: Registry, account: Account) -> BudgetReport:
     budget = account.budget
     rm_ids = dict.fromkeys((*account.by_rm, *(budget.slices or ())))
     return BudgetReport(
@@ -49,8 +48,8 @@ def _report(shared: Budgets, account: Account) -> BudgetReport:
         slices=budget.slices,
         used=dict(account.total.allocated),
         overdraft=_above(account.total),
-        rms={rm_id: _use(shared.registry, account, rm_id) for rm_id in rm_ids},
-        counting=shared.counting is not None,
+        rms={rm_id: _use(registry, account, rm_id) for rm_id in rm_ids},
+        counting=budgets_of(registry.core).counting is not None,
     )
 
 

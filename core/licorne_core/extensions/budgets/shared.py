@@ -22,16 +22,14 @@ MOST_WOKEN: Final = 64
 class Budgets(Shared):
     """All budgets, which bound usage in all partitions."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, name: str, busy: dict[str, None]) -> None:
         """Start without budgets."""
-        super().__init__(registry.core)
-        self.registry = registry
-        self.book = BudgetBook(self._is_busy)
-        self.commands = {SetBudgets: self._set, SetBudgetSlices: self._set_slices}
+        super().__init__(name, busy)
+        self.book = BudgetBook(busy)
         self.counting: Counting | None = None
         """The count of members that has begun and not ended."""
 
-    def _set(self, command: SetBudgets, now: float) -> None:
+    def set(self, registry: Registry, command: SetBudgets, now: float) -> None:
         """Replace all budgets; members are counted in slices, the first of them at once.
 
         Raises:
@@ -39,14 +37,14 @@ class Budgets(Shared):
         """
         check_budgets(command.budgets, command.floating)
         self.book.set(command.budgets)
-        floating = self.core.floating
+        floating = registry.core.floating
         floating.hidden |= command.floating
         floating.types = command.floating
-        self.counting = Counting(self.registry, now)
-        self._is_busy()
-        self.after_turn(now)
+        self.counting = Counting(registry, now)
+        self.book.told.is_busy()
+        self.after_turn(registry, now)
 
-    def _set_slices(self, command: SetBudgetSlices, _: float) -> None:
+    def set_slices(self, _: Registry, command: SetBudgetSlices, __: float) -> None:
         """Replace the slices of one budget; usage above a slice is an overdraft, and stays.
 
         Raises:
@@ -59,30 +57,26 @@ class Budgets(Shared):
         check_slices(command.slices)
         account.follow(replace(account.budget, slices=dict(command.slices)))
 
-    def after_command(self) -> None:
+    def after_command(self, registry: Registry) -> None:
         """Open blockers of budgets with more room, in the partitions that wait for them."""
         for quota, name in self.book.to_wake(MOST_WOKEN):
-            partition = self.registry.partitions.get(name)
+            partition = registry.partitions.get(name)
             if partition is not None:
                 partition.dirty.mark((quota,))
                 partition.dirty.open_blockers()
-                self.registry.agenda.note(partition)
+                registry.agenda.note(partition)
         self._rest()
 
-    def after_turn(self, now: float) -> None:
+    def after_turn(self, registry: Registry, now: float) -> None:
         """Do one slice of the present count, if there is one."""
         counting = self.counting
-        if counting is not None and counting.go_on(now, Slice(self.registry.options.tuning.slice_size)):
+        if counting is not None and counting.go_on(now, Slice(registry.options.tuning.slice_size)):
             self.counting = None
             self._rest()
 
-    def _is_busy(self) -> None:
-        """There is anything to count or to tell."""
-        self.core.busy[self] = None
-
     def _rest(self) -> None:
-        if self.counting is None and not (self.book.freed or self.book.waking):
-            self.core.busy.pop(self, None)
+        if self.counting is None and not (self.book.told.freed or self.book.waking):
+            self.busy.pop(self.name, None)
 
     def forget(self, partition: PartitionName) -> None:
         """No budget counts what was there."""
@@ -91,11 +85,11 @@ class Budgets(Shared):
     def owes(self, partition: PartitionName) -> bool:
         """True if the partition may have still to hear of more room."""
         book = self.book
-        return bool(book.freed) or any(name == partition for _, name in book.waking)
+        return bool(book.told.freed) or any(name == partition for _, name in book.waking)
 
-    def check(self) -> None:
+    def check(self, registry: Registry) -> None:
         """See `recount.py`."""
-        check_books(self.book, self.registry, is_counting=self.counting is not None)
+        check_books(self.book, registry, is_counting=self.counting is not None)
 
 
 def budgets_of(core: Core) -> Budgets:
@@ -106,3 +100,4 @@ def budgets_of(core: Core) -> Budgets:
 
 
 SHARED: Final = Budgets
+COMMANDS: Final = {SetBudgets: Budgets.set, SetBudgetSlices: Budgets.set_slices}

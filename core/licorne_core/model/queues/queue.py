@@ -183,9 +183,9 @@ class Queue(Quota):
     def let_go(self) -> None:
         """Break its reference circles: otherwise only the garbage collector would free it.
 
-        It stands in its own lineage, and stale entries know its children.
+        It stands in its own lineage, stale entries know its children, and what precedes its share knows all.
         """
-        self.lineage = ()
+        self.lineage, self.precedence, self.precedence_inside = (), None, None
         self.applications.clear()
         self.ranking.clear()
 
