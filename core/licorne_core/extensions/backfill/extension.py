@@ -96,7 +96,9 @@ class PartitionStarts(Extension):
         self.ends.forget(node)
 
     def dispose(self) -> Iterator[int]:
-        """Forget the nodes."""
+        """Forget starts, which know this, and the nodes."""
+        self.shadows.starts.clear()
+        self.shadows.asking.clear()
         return self.ends.forget_all()
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
