@@ -5,13 +5,12 @@ Until it starts others may use the room, if they end before or leave it free the
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request
-from licorne_core.model.nodes.domains import Domain
 from licorne_core.model.nodes.node import Node
 from licorne_core.values.asks import AskClass
 
@@ -52,7 +51,7 @@ class Claim(ABC):
 
 
 class KeptRoom(ABC):
-    """Room for a member of a gang that has still to be asked for: its ask goes there, or into the domain.
+    """Room for a member of a gang that has still to be asked for: its ask goes there, or to nodes near by.
 
     An extension makes it and finds the node. Always true: its application has it in the list of its gang,
     and the amounts of the class are kept on the node, if there is one.
@@ -61,7 +60,8 @@ class KeptRoom(ABC):
     app: Application
     task_group: str
     ask_class: AskClass
-    domain: Domain
+    path: str
+    """Name of all nodes to which the ask may go."""
     node: Node | None
     request: Request | None
     """The ask that was assumed on a node for it, as the RM is asked."""
@@ -70,6 +70,10 @@ class KeptRoom(ABC):
     def is_free(self) -> bool:
         """True if no ask is about to take it."""
         return self.request is None or self.request.state is not ASSUMED
+
+    @abstractmethod
+    def nodes(self) -> Collection[Node]:
+        """All nodes to which the ask may go."""
 
     @abstractmethod
     def hold_for(self, request: Request) -> None:

@@ -12,7 +12,7 @@ about first. So a refusal leads to another search, and never to a gang without s
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from licorne_core.messages.together import GANG_INCOMPLETE, NO_DOMAIN, TogetherCheck
@@ -218,7 +218,7 @@ class GangSearch:
         blocker = wakeups.blockers.get(NoDomain, group, app, wakeups.gangs)
         blocker.classes = (group.ask_class,)
         blocker.kept = None if room is None else room.node
-        path = "" if room is None else "/".join(room.domain[1])
+        path = "" if room is None else room.path
         where = f"domain {path}" if path else "the domain of its gang"
         blocker.lack = _no_domain(app, 1, f"{where} has no node for it", "", path, 1)
         return blocker
@@ -237,18 +237,18 @@ class GangSearch:
         own = None if room is None else room.node
         if room is not None and own is not None and takes_kept(own, ask_class, room.ask_class.items):
             return own
-        domains, terms = self._domains(), app.gang.terms
-        if room is not None:
-            depth, paths = room.domain[0], [room.domain[1]]
-        else:
-            depth = 0 if terms is None else domains.depth(terms.level)
-            paths = self._held(app, domains, depth) or []
         found: list[Node] = []
-        for path in paths if 0 < depth < len(domains.nodes) else ():
-            there = domains.nodes[depth].get(path, {})
+        for there in self._nodes_of(app) if room is None else [room.nodes()]:
             self.work += len(there)
             found += [node for node in there if node.refusal(ask_class) is None]
         return min(found, key=rank_of, default=None)
+
+    def _nodes_of(self, app: Application) -> list[Collection[Node]]:
+        """The nodes of each domain that has members of the gang."""
+        domains, terms = self._domains(), app.gang.terms
+        depth = 0 if terms is None else domains.depth(terms.level)
+        paths = self._held(app, domains, depth) if depth > 0 else None
+        return [domains.nodes[depth].get(path, {}) for path in paths or ()]
 
     def _whole(
         self, leaf: Queue, app: Application, shares: list[Share]

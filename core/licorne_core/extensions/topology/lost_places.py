@@ -35,7 +35,18 @@ MOST_SOUGHT = 32
 class LostPlace(KeptRoom):
     """Place of one lost member."""
 
-    __slots__ = ("_all", "app", "ask_class", "domain", "is_kept", "key", "node", "request", "task_group")
+    __slots__ = (
+        "_all",
+        "app",
+        "ask_class",
+        "domain",
+        "is_kept",
+        "key",
+        "node",
+        "path",
+        "request",
+        "task_group",
+    )
 
     def __init__(self, places: "LostPlaces", app: Application, request: Request, domain: Domain) -> None:
         """Create one of these places that is to be kept, on no node yet."""
@@ -45,6 +56,7 @@ class LostPlace(KeptRoom):
         self.task_group = request.ask.task_group
         self.ask_class: AskClass = request.ask.ask_class
         self.domain = domain
+        self.path = "/".join(domain[1])
         self.is_kept = True
         """True while amounts are to be kept free for it."""
         self.node: Node | None = None
@@ -66,6 +78,10 @@ class LostPlace(KeptRoom):
             if is_like and request.ask.task_group == self.task_group:
                 return request
         return None
+
+    def nodes(self) -> Collection[Node]:
+        """The nodes of its domain."""
+        return self._all.nodes_in(self.domain)
 
     def hold_for(self, request: Request) -> None:
         """Hold it for an assumed ask; others go elsewhere until the RM has answered."""
@@ -199,14 +215,17 @@ class LostPlaces:
         self._wakeups.waiting.try_members(app, task_groups)
         self._dirty.mark_due(app)
 
+    def nodes_in(self, domain: Domain) -> Collection[Node]:
+        """The nodes of a domain, which may be of levels that are not there any more."""
+        depth, path = domain
+        nodes = self._nodes.in_domains().nodes
+        return nodes[depth].get(path, {}) if depth < len(nodes) else ()
+
     def _find(self, place: LostPlace) -> None:
-        depth, path = place.domain
-        domains = self._nodes.in_domains()
-        there = domains.nodes[depth].get(path, {}) if depth < len(domains.nodes) else {}
         wanted = place.ask_class
         fitting = (
             n
-            for n in there
+            for n in place.nodes()
             if not n.reservations and n.refusal(wanted.shape) is None and not is_out(n, wanted)
         )
         node = min(fitting, key=rank_of, default=None)
