@@ -41,6 +41,8 @@ WORDS = {
 ASKED_FOR = {"budgets", "notice"}
 """Those whose commands the server takes from its own callers, and names for that."""
 TABLES = ("core/licorne_core/extensions/__init__.py", "server/licorne_server/extensions/__init__.py")
+NEEDS: set[tuple[str, str]] = set()
+"""Extensions that import another one."""
 SCENARIOS = ROOT / "tests/scenarios"
 DRAWN = re.compile(r"^# extensions: (.*)$", re.MULTILINE)
 METHODS = [
@@ -88,6 +90,20 @@ def test_nothing_else_names_an_extension(name: str) -> None:
         if not any(map(path.is_relative_to, own)) and re.search(WORDS[name], path.read_text(encoding="utf-8"))
     ]
     assert [one for one in found if one not in TABLES] == []
+
+
+def test_extensions_import_one_another_as_stated() -> None:
+    """Each pair is a folder that cannot be read, or taken out, alone: four at the most."""
+    folders = ROOT / "core/licorne_core/extensions"
+    found = {
+        (own, other)
+        for own in NAMES
+        for path in (folders / own).rglob("*.py")
+        for other in re.findall(r"licorne_core\.extensions\.(\w+)", path.read_text(encoding="utf-8"))
+        if other != own
+    }
+    assert found == NEEDS
+    assert len(NEEDS) <= 4
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from licorne_core.extensions import kinds
 from licorne_server.journal.digest import DigestOf
 from support.core.driver import Driver
 from support.worlds import World
@@ -60,3 +61,22 @@ def test_a_recorded_world_is_decided_as_it_was(first: int, request: pytest.Fixtu
         return
     differing = [number for number, value in found.items() if known.get(number) != value]
     assert differing == [], f"worlds {[FIRST + number for number in differing]} are decided differently"
+
+
+IN_ORDER: Final = (("hours", "fair_memory"),)
+"""Extensions that share a place: the first has its say at the beginning of a turn before the second."""
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("number", range(len(KINDS)))
+def test_the_order_of_the_table_decides_nothing(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With extensions in another order each world is decided as it was, but for those that share a place."""
+    order = [name for name, *_ in reversed(kinds())]
+    for first, second in IN_ORDER:
+        order.remove(first)
+        order.insert(order.index(second), first)
+    by_name = {kind[0]: kind for kind in kinds()}
+    monkeypatch.setattr("licorne_core.scheduler.kinds", lambda: tuple(by_name[name] for name in order))
+    known = FILE.read_text(encoding="ascii").split()
+    numbers = range(number, 10 * len(KINDS), len(KINDS))
+    assert [one for one in numbers if digest_of(one) != known[one]] == []
