@@ -60,7 +60,7 @@ class Extension:
         `Due.EXTENSION_WORK` for work of which there may be very much. They call `pass_time` and `work`, or
         what `DEADLINES` of its `handlers.py` has by that name."""
 
-    # Configuration
+    # Configuration: keys and flags are in `keys.py`
 
     def configure(self, config: PartitionConfig) -> None:
         """The partition, which may be new, begins to follow this configuration; its queues do so next."""
@@ -85,15 +85,15 @@ class Extension:
         """The same partition follows the configuration: change what waits in it, in steps of the job."""
         return iter(())
 
-    # Life of applications and requests
-
-    def arriving(self, app: Application, ask: Ask) -> Ask:
-        """A new ask of an application of interest, which may be another one by what the extension knows."""
-        return ask
-
     def follow(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
         """Follow the settings of the leaf that the application comes into, moves to or is in, in steps."""
         return iter(())
+
+    # Admission of applications and asks; all of it may raise `Rejected`
+
+    def leaf_for(self, app_id: AppId) -> QueuePath:
+        """The leaf that a new application is to be in whatever it asks for; empty for none."""
+        return QueuePath("")
 
     def units(self, tags: Mapping[str, str]) -> GangUnits | None:
         """The units in which the gang of a new application is placed and stopped, by its tags.
@@ -118,78 +118,11 @@ class Extension:
             Rejected: its gang cannot have its terms.
         """
 
-    def entered(self, app: Application, request: Request, now: float) -> None:
-        """A request of an application of interest is pending, or pending again, and counted as such."""
+    def arriving(self, app: Application, ask: Ask) -> Ask:
+        """A new ask of an application of interest, which may be another one by what the extension knows."""
+        return ask
 
-    def left(self, app: Application, now: float) -> None:
-        """A request of an application of interest is not pending any more, as its state says."""
-
-    def gone(self, app: Application) -> None:
-        """An application of interest has ended, or its partition has: keep nothing of it.
-
-        One that has ended is still listed.
-        """
-
-    def leaf_for(self, app_id: AppId) -> QueuePath:
-        """The leaf that a new application is to be in whatever it asks for; empty for none."""
-        return QueuePath("")
-
-    def replayed(self) -> None:
-        """The RM has told of all that it has."""
-
-    def put_off(self, stop: Any) -> bool:
-        """A victim is about to be stopped, a `handlers.victims.Stop`: True if it runs on for a while.
-
-        The ledger has then what keeps it running (`Stay`). The first that does is the last that is asked.
-        """
-        return False
-
-    def dispose(self) -> Iterator[int]:
-        """The partition is gone: let go of what is kept of queues, in steps of what is let go."""
-        return iter(())
-
-    def ended(self, app: Application, request: Request, now: float) -> None:
-        """An allocation of an application of interest ends: its RM says so, or the application has failed."""
-
-    def freed(self, app: Application, request: Request, now: float) -> None:
-        """An allocation of an application of interest ends for whatever reason, and no ask has its room.
-
-        It is booked until right after that. Not told where an application ends with all that it has.
-        """
-
-    def answered(self, app: Application) -> None:
-        """The RM has answered about nodes that nothing of the application is on yet, or does not answer."""
-
-    def state_entered(self, leaf: Queue, app: Application) -> None:
-        """An application of a leaf of interest is in another state."""
-
-    def served(self, leaf: Queue, app: Application, allocation: Allocation, now: float) -> None:
-        """An ask was placed by a decision in a leaf of interest, and is booked."""
-
-    def departed(self, leaf: Queue, app: Application) -> None:
-        """An application has left a leaf of interest."""
-
-    def grown(self, leaf: Queue, now: float) -> None:
-        """Usage was booked in the leaf regardless of its maximum: recovered, resized, placed."""
-
-    # Nodes; some are closed to new allocations (`Node.closed`)
-
-    def has(self, node: Node, now: float) -> None:
-        """A closed node has come, or an allocation has come to one or is not to be stopped any more."""
-
-    def went(self, node: Node) -> None:
-        """A node has gone, with all that was on it."""
-
-    # Marks: what operators did, which outlives the partition and the registration
-
-    def take_marks(self, marks: Mapping[str, Any]) -> None:
-        """Of a new partition: what operators did to things before, by their names."""
-
-    def marks(self) -> Mapping[str, Any]:
-        """What is to be known to a later partition of this name."""
-        return {}
-
-    # Quotas
+    # Quotas beyond those of queues, users and groups
 
     def quotas(self, app: Application, leaf: Queue) -> tuple[SharedQuota, ...]:
         """Further quotas of an application that comes into the leaf: its asks have to fit in these, too."""
@@ -199,7 +132,14 @@ class Extension:
         """Those of `quotas` in which applications of this partition count, and no others."""
         return ()
 
-    # Turn
+    # Turn: `begin` and `seek` come before the first decision, `idle` behind the last; see also `remedies`
+
+    def begin(self, now: float) -> bool:
+        """A turn, or a scan of all that waits, begins while somebody follows usage.
+
+        False if there is too much to do for one turn: another one decides. Those behind are not asked then.
+        """
+        return True
 
     def seek(self) -> None:
         """A turn begins while rooms are kept for members of gangs: find nodes for those that have none."""
@@ -215,7 +155,50 @@ class Extension:
         """
         return None
 
-    # Usage: who follows that of all queues says so by `dirty.usage.follow`
+    def idle(self, now: float) -> None:
+        """A turn has ended that left asks, and nothing is tried before something changes."""
+
+    # Order: see also `Precedence` of a queue; one extension at the most calls `scheduling.order.raise_by`
+
+    def admitted(self, leaf: Queue, app: Application) -> Sequence[tuple[Application, bool]] | None:
+        """Applications of a leaf of interest that are ranked anew with this one; None: as all others.
+
+        Each with True if it may be looked at.
+        """
+        return None
+
+    # Life of requests, and usage: who follows that of all queues says so by `dirty.usage.follow`
+
+    def entered(self, app: Application, request: Request, now: float) -> None:
+        """A request of an application of interest is pending, or pending again, and counted as such."""
+
+    def left(self, app: Application, now: float) -> None:
+        """A request of an application of interest is not pending any more, as its state says."""
+
+    def served(self, leaf: Queue, app: Application, allocation: Allocation, now: float) -> None:
+        """An ask was placed by a decision in a leaf of interest, and is booked."""
+
+    def ended(self, app: Application, request: Request, now: float) -> None:
+        """An allocation of an application of interest ends: its RM says so, or the application has failed."""
+
+    def freed(self, app: Application, request: Request, now: float) -> None:
+        """An allocation of an application of interest ends for whatever reason, and no ask has its room.
+
+        It is booked until right after that. Not told where an application ends with all that it has.
+        """
+
+    def answered(self, app: Application) -> None:
+        """The RM has answered about nodes that nothing of the application is on yet, or does not answer."""
+
+    def put_off(self, stop: Any) -> bool:
+        """A victim is about to be stopped, a `handlers.victims.Stop`: True if it runs on for a while.
+
+        The ledger has then what keeps it running (`Stay`). The first that does is the last that is asked.
+        """
+        return False
+
+    def grown(self, leaf: Queue, now: float) -> None:
+        """Usage was booked in the leaf regardless of its maximum: recovered, resized, placed."""
 
     def settle(self, touched: Mapping[Application, Queue], queues: Sequence[Queue], now: float) -> None:
         """Usage of applications in these leaves, and of the queues up to root, may have changed at `now`.
@@ -223,25 +206,29 @@ class Extension:
         Somebody follows usage, and a command or a turn is at its end: all its changes have one time.
         """
 
-    def begin(self, now: float) -> bool:
-        """A turn, or a scan of all that waits, begins while somebody follows usage.
+    # Life of applications and nodes; some nodes are closed to new allocations (`Node.closed`)
 
-        False if there is too much to do for one turn: another one decides. Those behind are not asked then.
+    def state_entered(self, leaf: Queue, app: Application) -> None:
+        """An application of a leaf of interest is in another state."""
+
+    def departed(self, leaf: Queue, app: Application) -> None:
+        """An application has left a leaf of interest."""
+
+    def gone(self, app: Application) -> None:
+        """An application of interest has ended, or its partition has: keep nothing of it.
+
+        One that has ended is still listed.
         """
-        return True
 
-    # What outlives the partition
-
-    def kept(self, now: float) -> Iterator[Mapping[Any, Any] | None]:
-        """What a later partition of the name is to know, by owners, the oldest first (`Kept`).
-
-        After a None wherever the reader may pause: it is read while the partition goes on, too.
-        """
+    def dispose(self) -> Iterator[int]:
+        """The partition is gone: let go of what is kept of queues, in steps of what is let go."""
         return iter(())
 
-    def restore(self, kept: Mapping[Any, Any], now: float) -> Iterator[int]:
-        """Start from what was kept, before any queue is there; each step yields its cost."""
-        return iter(())
+    def has(self, node: Node, now: float) -> None:
+        """A closed node has come, or an allocation has come to one or is not to be stopped any more."""
+
+    def went(self, node: Node) -> None:
+        """A node has gone, with all that was on it."""
 
     # Time
 
@@ -257,21 +244,7 @@ class Extension:
         """The last time (unix seconds) that it waits for: 0.0 for no certain one, None without any."""
         return None
 
-    def idle(self, now: float) -> None:
-        """A turn has ended that left asks, and nothing is tried before something changes."""
-
-    # Order
-
-    def admitted(self, leaf: Queue, app: Application) -> Sequence[tuple[Application, bool]] | None:
-        """Applications of a leaf of interest that are ranked anew with this one; None: as all others.
-
-        Each with True if it may be looked at.
-        """
-        return None
-
-    # Order: one extension at the most sets `app.bonus`, by `scheduling.order.raise_by`
-
-    # Audit
+    # Outside: also `handlers.py` and `reports.py`
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
         """Derive all that is kept anew, and compare.
@@ -281,6 +254,29 @@ class Extension:
         Raises:
             InvariantBroken: something differs.
         """
+
+    # What outlives the partition: marks of operators, and what was used. The RM says when its replay is over
+
+    def take_marks(self, marks: Mapping[str, Any]) -> None:
+        """Of a new partition: what operators did to things before, by their names."""
+
+    def marks(self) -> Mapping[str, Any]:
+        """What is to be known to a later partition of this name."""
+        return {}
+
+    def kept(self, now: float) -> Iterator[Mapping[Any, Any] | None]:
+        """What a later partition of the name is to know, by owners, the oldest first (`Kept`).
+
+        After a None wherever the reader may pause: it is read while the partition goes on, too.
+        """
+        return iter(())
+
+    def restore(self, kept: Mapping[Any, Any], now: float) -> Iterator[int]:
+        """Start from what was kept, before any queue is there; each step yields its cost."""
+        return iter(())
+
+    def replayed(self) -> None:
+        """The RM has told of all that it has."""
 
 
 MOST_SETTLED: Final = 500
