@@ -36,6 +36,7 @@ WORDS = {
     "back_off": r"\"back_off\"|\.back_off\b|\bbackoff_(until|threshold|delay)|BackOffs?\b|APPLICATION_BACKS",
     "state_aware": r"state.?aware|StateAware|STATE_AWARE|StartingCheck|ANOTHER_APPLICATION_STARTS",
     "elastic": r"[eE]lastic|ELASTIC|GANG_(MIN|MAX|STEP)|gang-(min|max|step)",
+    "opening_hours": r"opening[_.]hours|Opening(Clock|Hours)|ClosedLeaf|QUEUE_CLOSED",
 }
 """What names an extension, as a pattern."""
 ASKED_FOR = {"budgets", "notice"}

@@ -10,6 +10,7 @@ from extensions.fair_memory.mutants import FAIR_MEMORY
 from extensions.holds.mutants import HOLDS
 from extensions.hours.mutants import OF_HOURS
 from extensions.notice.mutants import NOTICES
+from extensions.opening_hours.mutants import OPENING_HOURS
 from extensions.quota_change.mutants import QUOTA_CHANGE
 from extensions.state_aware.mutants import STATE_AWARE
 from extensions.topology.mutants import TOPOLOGY
@@ -54,4 +55,5 @@ ALL = (
     *OF_HOURS,
     *FAIR_MEMORY,
     *BACKFILL,
+    *OPENING_HOURS,
 )

@@ -25,10 +25,10 @@ def test_a_seed_is_a_world() -> None:
 
 @pytest.mark.slow
 def test_worlds_have_every_order() -> None:
-    """All orders of nodes and of applications are played, and ageing, so that the oracle has to know them."""
+    """All orders are played, and ageing and opening hours, so that the oracle has to know them."""
     drawn = repr([World(seed, 1).steps for seed in range(100)])
     words = [policy.value for policies in (NodeSortType, AppSortPolicy) for policy in policies]
-    words += ["ageing", "stateaware"]
+    words += ["ageing", "stateaware", "opening.hours"]
     assert [word for word in words if f'"{word}"' not in drawn] == []
 
 

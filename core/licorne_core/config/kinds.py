@@ -27,6 +27,7 @@ class Kind(Enum):
     NUMBER = "number"
     GAIN = "`N/duration`, `N/duration max M`"
     AMOUNT_IN_WINDOW = "amount, `/` and `hour`, `day`, `week` or `month`"
+    SPANS_OF_DAY = "spans of the day in UTC, separated by commas"
 
 
 @dataclass(frozen=True, slots=True)

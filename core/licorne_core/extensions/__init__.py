@@ -35,6 +35,7 @@ NAMES = (
     "back_off",
     "state_aware",
     "elastic",
+    "opening_hours",
 )
 
 BITS = {name: 1 << number for number, name in enumerate(NAMES, 4)}

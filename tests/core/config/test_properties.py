@@ -54,6 +54,7 @@ def test_inheritance() -> None:
         "fairshare.weight": "0",
         "budget.gpu-hours": "5/day",
         "ageing": "1/1h",
+        "opening.hours": "22:00-06:00",
         "team": "blue",
     }
     assert merge_properties(parent, {"team": "red", "quota.preemption.delay": "1m"}) == {
@@ -64,6 +65,7 @@ def test_inheritance() -> None:
         "preemption.delay": "10s",
         "fairshare.half-life": "1h",
         "ageing": "1/1h",
+        "opening.hours": "22:00-06:00",
         "quota.preemption.delay": "1m",
         "team": "red",
     }

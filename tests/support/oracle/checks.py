@@ -34,7 +34,12 @@ def may_be_asked_about(look: Look, ask: AskRecord) -> bool:
 
 
 def within_limits(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
-    """True if it stays within what its user, its group and its budgets may have, those of hours too."""
+    """True if it stays within what its user, its group and its budgets may have, those of hours too.
+
+    Its leaf has to be open as well: against all of these preemption does not help.
+    """
+    if not look.queues[app.queue].is_open(look.now):
+        return False
     own = _own(ask, reserved=reserved)
     limits = all(_within_limits_of(look, app, path, ask, own) for path in lineage(app.queue))
     limits = limits and not any(

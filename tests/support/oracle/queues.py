@@ -59,6 +59,12 @@ class QueueRecord:
         bound = int(most or min(100 * int(gain), 2**31 - 1))
         return min(2**31 - 1, app.priority() + min(bound, int(gain) * spans))
 
+    def is_open(self, now: float) -> bool:
+        """True if asks may start in this leaf at that time of the day, in UTC."""
+        written = self.properties.get("opening.hours", "off")
+        minute = int(now // 60) % 1440
+        return written == "off" or any(_has(span, minute) for span in written.split(","))
+
     @property
     def backoff(self) -> int:
         """Asks without a node after which an application backs off, 0 for never."""
@@ -99,6 +105,12 @@ class QueueRecord:
         if self.properties.get("priority.policy") == "fence":
             return offset
         return max(-(2**31), min(2**31 - 1, inside + offset))
+
+
+def _has(span: str, minute: int) -> bool:
+    """True if a span such as ``22:00-06:00`` has that minute of the day."""
+    begin, end = (int(hours) * 60 + int(rest) for hours, rest in (t.split(":") for t in span.split("-")))
+    return begin <= minute < end if begin < end else not end <= minute < begin
 
 
 def seconds(written: str) -> float:

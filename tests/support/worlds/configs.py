@@ -31,6 +31,20 @@ AGEINGS = ["1/1s", "2/1s max 9", "3/5s max 4", "1/30s max 2", "2147483647/2s", "
 AGEING = 0.2
 """Share of partitions in which old asks come earlier."""
 
+HOURS = [
+    "13:46-13:48",
+    "13:00-13:47,13:49-13:52,14:20-15:00",
+    "13:47-14:30",
+    "14:47-13:47",
+    "22:00-13:50",
+    "13:48-24:00,00:00-06:00",
+    "off",
+]
+"""Opening hours: worlds begin at 13:46:40 UTC, and most last some minutes, or hours."""
+
+CLOSING = 0.1
+"""Share of partitions with leaves that start asks in some hours of the day alone."""
+
 NAMED = [{"users": ["ann"]}, {"users": ["bob", "cid"]}, {"groups": ["dev"]}, {"groups": ["ops"]}]
 EVERYBODY = [{"users": ["*"]}, {"groups": ["*"]}]
 
@@ -124,6 +138,8 @@ class ConfigMaker:
         self.of_memory = Random(beside.random())
         self.remembers = self.of_memory.random() < REMEMBERING
         self.ages = self.of_memory.random() < AGEING
+        self.of_hours = Random(beside.random())
+        self.closes = self.of_hours.random() < CLOSING
         self.topology = topology
         self.preempts = preempts
         self.creates = creates
@@ -207,6 +223,8 @@ class ConfigMaker:
             properties.update(_of_memory(self.of_memory))
         if self.ages and self.of_memory.random() < 0.6:
             properties["ageing"] = self.of_memory.choice(AGEINGS)
+        if self.closes and self.of_hours.random() < 0.5:
+            properties["opening.hours"] = self.of_hours.choice(HOURS)
         if rng.random() < 0.1:
             properties["application.unschedasks.backoff"] = str(rng.randint(1, 3))
             properties["application.unschedasks.backoff.delay"] = "4s"

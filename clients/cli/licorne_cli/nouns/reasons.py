@@ -33,6 +33,7 @@ SUBJECTS: Mapping[str, str] = {
     "GROUP_MAX_APPLICATIONS": "group {} runs as many applications as it may",
     "BUDGET_EXCEEDED": "budget {} used up",
     "BUDGET_EXHAUSTED": "hours of {} used up until its next window",
+    "QUEUE_CLOSED": "{} closed until its opening hours",
 }
 """What stops asks, by the code of the check, with its subject."""
 

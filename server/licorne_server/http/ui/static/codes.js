@@ -14,6 +14,7 @@ const WORDS = {
   WAITS_FOR_PLACEHOLDER: "waits for a placeholder",
   BUDGET_EXCEEDED: "a budget is used up",
   BUDGET_EXHAUSTED: "the hours of a queue are used up",
+  QUEUE_CLOSED: "the queue is closed at this time of the day",
   QUEUE_MAX_EXCEEDED: "a queue is at its maximum",
   USER_QUOTA_EXCEEDED: "a user is at the limit",
   GROUP_QUOTA_EXCEEDED: "a group is at the limit",

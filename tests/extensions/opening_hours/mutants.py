@@ -1,0 +1,45 @@
+"""Opening hours: leaves open and close at their times, and nobody waits longer or starts later."""
+
+from mutants.defect import Defect
+from mutants.operators import drop, swap
+
+TIMES = ("extensions/opening_hours/test_opening_times",)
+HOURS = ("extensions/opening_hours/test_opening_hours",)
+
+OPENING_HOURS = (
+    Defect(
+        "open-for-a-moment-more",
+        "OpeningHours.at",
+        swap("time < midnight + end", "time <= midnight + end"),
+        "asks start at the moment at which the hours end",
+        (*TIMES, *HOURS),
+    ),
+    Defect(
+        "closed-at-midnight",
+        "OpeningHours.at",
+        swap("first . end if", "0 if"),
+        "the end of the day is told as the end of hours that go on past midnight",
+        (*TIMES, *HOURS),
+    ),
+    Defect(
+        "nobody-wakes-at-the-opening",
+        "OpeningClock._follow",
+        drop("mark"),
+        "asks that wait for the hours go on waiting once they begin",
+        HOURS,
+    ),
+    Defect(
+        "turn-before-the-closing",
+        "OpeningClock._is_due",
+        swap("<=", "<"),
+        "where many leaves close at once, some start asks after the end of their hours",
+        HOURS,
+    ),
+    Defect(
+        "closed-without-hours",
+        "OpeningClock.settled",
+        drop("removed"),
+        "a leaf whose hours were taken away stays closed",
+        HOURS,
+    ),
+)

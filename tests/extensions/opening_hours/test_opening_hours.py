@@ -1,0 +1,288 @@
+"""Opening hours: a leaf starts asks in them alone, from their first moment on and not after their last."""
+
+from collections.abc import Callable
+from copy import deepcopy
+
+import pytest
+
+from licorne_core.extensions.opening_hours.extension import TIMER, OpeningClock
+from licorne_core.extensions.opening_hours.terms import OpeningHours, Stretch
+from licorne_core.messages.checks import RuleCheck
+from licorne_core.messages.commands import Tick
+from licorne_core.values.errors import InvariantBroken
+from licorne_core.values.ids import PartitionName, RmId
+from licorne_core.views.audit.invariants import check_invariants
+from support.core.builders import (
+    MANY_RESERVED,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
+from support.core.driver import Driver, keys, placed, released, reserved
+from support.core.steps import last
+
+DEFAULT = PartitionName("[rm1]default")
+TWO_O_CLOCK = 1_000_800.0
+"""14:00 UTC on some day, in unix seconds."""
+DAY = 86_400.0
+OF = "[{name: a, properties: {opening.hours: '%s'}}, {name: b}]"
+
+
+def started(hours: str, *, queues: str = OF, slots: int = 9) -> Driver:
+    """A core at 14:00 with a leaf root.a of these hours, a node, and an application in both leaves."""
+    driver = Driver()
+    driver.now = TWO_O_CLOCK
+    driver.do(register(config(queues % hours, properties=MANY_RESERVED)), nodes(node("n1", vcore=slots)))
+    driver.do(apps(app("x", "root.a"), app("y", "root.b")))
+    return driver
+
+
+def wanted(driver: Driver, *names: str, app_id: str = "x") -> list[str]:
+    """The keys that are placed once these asks have come."""
+    return keys(driver.do(asks(*(ask(app_id, key, vcore=1) for key in names))))
+
+
+def closed(driver: Driver, key: str, app_id: str = "x") -> RuleCheck:
+    """The check of opening hours in the explanation of an ask."""
+    found = last(driver.views.explain(DEFAULT, app_id, key)).checks
+    (check,) = [one for one in found if isinstance(one, RuleCheck) and one.kind == "closed"]
+    return check
+
+
+def clock(driver: Driver) -> OpeningClock:
+    """The extension in the partition."""
+    own = driver.scheduler.partitions[DEFAULT].points.named("opening_hours")
+    assert isinstance(own, OpeningClock)
+    return own
+
+
+def test_asks_start_from_the_opening_on() -> None:
+    """Not a moment before the hours begin, and right then by themselves; others do not wait."""
+    driver = started("14:10-14:20")
+    assert wanted(driver, "k1", "k2") == []
+    assert wanted(driver, "o1", app_id="y") == ["o1"]
+    assert not placed(driver.wait(599.999))
+    assert driver.scheduler.next_deadline() == TWO_O_CLOCK + 600.0
+    assert keys(driver.wait(0.001)) == ["k1", "k2"]
+
+
+def test_nothing_starts_from_the_end_on() -> None:
+    """The last moment of the hours counts, their end does not, and what runs goes on until the next day."""
+    driver = started("13:00-14:10")
+    driver.wait(599.999)
+    assert wanted(driver, "k1") == ["k1"]
+    driver.now = TWO_O_CLOCK + 600.0
+    assert wanted(driver, "k2") == []
+    assert not released(driver.wait(3600.0))
+    assert driver.views.queue(DEFAULT, "root.a").allocated == {"vcore": 1}
+    assert not placed(driver.wait(TWO_O_CLOCK + DAY - 3600.0 - 0.001 - driver.now))
+    assert keys(driver.wait(0.001)) == ["k2"]
+
+
+def test_hours_may_go_on_past_midnight() -> None:
+    """They are open at both ends of the day, and nothing changes at midnight."""
+    driver = started("22:00-06:00")
+    assert wanted(driver, "k1") == []
+    assert keys(driver.wait(8 * 3600.0)) == ["k1"]
+    assert driver.scheduler.partitions[DEFAULT].timers.deadline(TIMER) == TWO_O_CLOCK + 16 * 3600.0
+    driver.wait(4 * 3600.0)
+    assert wanted(driver, "k2") == ["k2"]
+    driver.wait(4 * 3600.0)
+    assert wanted(driver, "k3") == []
+
+
+def test_no_turn_starts_asks_of_hours_that_have_ended() -> None:
+    """Where more leaves close at once than one tick has deadlines for, none of them starts anything."""
+    count = 70
+    queues = ", ".join(f"{{name: q{n}, properties: {{opening.hours: '13:00-14:10'}}}}" for n in range(count))
+    driver = Driver(sweep=50)
+    driver.now = TWO_O_CLOCK
+    driver.do(register(config(f"[{queues}]")), nodes(node("n1", vcore=2 * count)))
+    driver.do(apps(*(app(f"x{n}", f"root.q{n}") for n in range(count))))
+    assert len(placed(driver.do(asks(*(ask(f"x{n}", f"k{n}", vcore=1) for n in range(count)))))) == count
+    driver.now = TWO_O_CLOCK + 600.0
+    driver.send(asks(*(ask(f"x{n}", f"m{n}", vcore=1) for n in range(count))))
+    assert not placed(driver.send(Tick(decisions=256)))
+
+
+def test_the_reason_says_until_when() -> None:
+    """The check has code, queue and time of the opening; while the leaf is open it passes."""
+    driver = started("08:00-12:00,22:00-06:30")
+    wanted(driver, "k1")
+    check = closed(driver, "k1")
+    assert (check.passed, check.code, check.subject) == (False, "QUEUE_CLOSED", "root.a")
+    assert check.until == TWO_O_CLOCK + 8 * 3600.0
+    assert check.message() == "queue root.a is closed until 22:00 UTC"
+    assert last(driver.views.explain(DEFAULT, "x", "k1")).summary == check.message()
+    driver.do(asks(ask("x", "big", vcore=99)))
+    driver.wait(8 * 3600.0)
+    check = closed(driver, "big")
+    assert (check.passed, check.until) == (True, 0.0)
+    assert check.message() == "queue root.a is open until 06:30 UTC"
+
+
+def test_the_census_says_it() -> None:
+    """The census counts asks under the code."""
+    driver = started("22:00-06:00")
+    wanted(driver, "k1", "k2")
+    (census,) = [one for one in driver.views.census(DEFAULT) if one is not None]
+    assert census.pending == {("root.a", "QUEUE_CLOSED"): 2}
+
+
+@pytest.mark.pure
+def test_plans_say_it() -> None:
+    """A plan of more asks has code and sentence."""
+    driver = started("22:00-06:00")
+    plan = deepcopy(driver.scheduler).plan_submission(
+        RmId("rm1"), app("new", "root.a"), [ask("new", "w", vcore=1)], driver.now
+    )
+    [waits] = plan.asks
+    assert (waits.node_id, waits.code) == ("", "QUEUE_CLOSED")
+    assert waits.message == "queue root.a is closed until 22:00 UTC"
+
+
+@pytest.mark.parametrize(("hours", "starts"), [("off", True), ("13:00-15:00", True), ("15:00-16:00", False)])
+def test_a_reload_opens_and_closes(hours: str, starts: bool) -> None:
+    """Other hours, or none, count from the reload on, for asks that wait and for new ones."""
+    driver = started("22:00-06:00")
+    wanted(driver, "k1")
+    assert keys(driver.do(reload(config(OF % hours)))) == ["k1"] * starts
+    assert wanted(driver, "k2") == ["k2"] * starts
+    driver.do(reload(config(OF % "22:00-06:00")))
+    assert wanted(driver, "k3") == []
+
+
+def test_a_dropped_queue_is_not_awaited() -> None:
+    """Without leaves that have hours no timer is set, and turns follow nothing."""
+    driver = started("22:00-06:00")
+    partition = driver.scheduler.partitions[DEFAULT]
+    assert TIMER in partition.timers
+    assert partition.usage.followers
+    driver.do(remove_apps("x"), reload(config("[{name: b}, {name: c}]")))
+    driver.wait(60.0)
+    assert partition.tree.get("root.a") is None
+    assert TIMER not in partition.timers
+    assert not partition.usage.followers
+
+
+def test_leaves_inherit_hours() -> None:
+    """Those of a parent or a template are the hours of each leaf below it, but where that has its own."""
+    hours = "opening.hours: '22:00-06:00'"
+    queues = (
+        f"[{{name: p, properties: {{{hours}}}, queues: [{{name: a}}, {{name: b, properties: "
+        f"{{opening.hours: off}}}}]}}, {{name: d, parent: true, childtemplate: {{properties: {{{hours}}}}}}}]"
+    )
+    rules = "placementrules: [{name: provided, create: true}]"
+    driver = Driver()
+    driver.now = TWO_O_CLOCK
+    driver.do(register(config(queues, rest=rules)), nodes(node("n1", vcore=9)))
+    driver.do(apps(app("x", "root.p.a"), app("y", "root.p.b"), app("z", "root.d.new")))
+    assert [wanted(driver, "k", app_id=app_id) for app_id in ("x", "y", "z")] == [[], ["k"], []]
+    assert closed(driver, "k", "z").subject == "root.d.new"
+    assert {*placed(driver.wait(8 * 3600.0))} == {("x", "k", "n1"), ("z", "k", "n1")}
+
+
+def test_a_reserved_ask_waits_as_well() -> None:
+    """At the end of the hours a node that is reserved does not help, and is soon given back."""
+    driver = started("13:00-14:10", slots=2)
+    assert wanted(driver, "o1", app_id="y") == ["o1"]
+    driver.do(asks(ask("x", "big", vcore=2)), nodes(node("n2", vcore=1)))
+    driver.wait(3.0)
+    assert reserved(driver) == {"big": "n1"}
+    driver.now = TWO_O_CLOCK + 600.0
+    assert not placed(driver.do(releases(release("y", "o1"))))
+    driver.wait(10.0)
+    assert reserved(driver) == {}
+    assert wanted(driver, "o2", app_id="y") == ["o2"]
+
+
+def test_nobody_is_stopped_for_a_closed_queue() -> None:
+    """Preemption does not help against the hours; once they begin victims stop for the ask as ever."""
+    queues = (
+        "[{name: a, properties: {opening.hours: '%s', preemption.delay: 1s}, "
+        "resources: {guaranteed: {vcore: 2}}}, {name: b}]"
+    )
+    driver = started("14:10-14:20", queues=queues, slots=2)
+    driver.do(asks(*(ask("y", f"o{n}", vcore=1, policy="s") for n in range(2))))
+    driver.do(asks(ask("x", "k1", vcore=1, policy="o")))
+    assert not released(driver.wait(599.0))
+    assert len(released(driver.wait(31.0))) == 1
+
+
+def test_a_whole_gang_waits() -> None:
+    """Placeholders are asks as all others."""
+    driver = started("14:10-14:20")
+    driver.do(apps(app("g", "root.a", gang={"vcore": 2})))
+    driver.do(asks(*(ask("g", f"p{n}", vcore=1, group="w", placeholder=True) for n in range(2))))
+    assert closed(driver, "p0", "g").passed is False
+    assert keys(driver.wait(600.0)) == ["p0", "p1"]
+
+
+def test_without_the_property_nothing_is_kept() -> None:
+    """No leaf has the bit, no timer is set, and no explanation has the check."""
+    driver = started("off")
+    partition = driver.scheduler.partitions[DEFAULT]
+    driver.do(asks(ask("x", "big", vcore=99)))
+    assert not any(queue.interests for queue in partition.tree.all())
+    assert not partition.usage.followers
+    assert TIMER not in partition.timers
+    told = last(driver.views.explain(DEFAULT, "x", "big")).checks
+    assert "QUEUE_CLOSED" not in [check.code for check in told]
+
+
+def _open_at_the_wrong_time(driver: Driver, own: OpeningClock) -> None:
+    own.context.tree.root.children["a"].interests &= ~own.bit
+
+
+def _later(driver: Driver, own: OpeningClock) -> None:
+    own._changes.set(own.context.tree.root.children["a"], TWO_O_CLOCK + 9 * 3600.0)
+
+
+def _never(driver: Driver, own: OpeningClock) -> None:
+    own._changes.cancel(own.context.tree.root.children["a"])
+
+
+def _without_timer(driver: Driver, own: OpeningClock) -> None:
+    own.timers.cancel(TIMER)
+
+
+def _others(driver: Driver, own: OpeningClock) -> None:
+    own._hours[own.context.tree.root.children["a"]] = OpeningHours((Stretch(0, 3600),))
+
+
+def _closed_without_hours(driver: Driver, own: OpeningClock) -> None:
+    own.context.tree.root.children["b"].interests |= own.bit
+
+
+def _not_followed(driver: Driver, own: OpeningClock) -> None:
+    own.dirty.usage.follow(own.bit, on=False)
+
+
+@pytest.mark.parametrize(
+    ("plant", "told"),
+    [
+        (_open_at_the_wrong_time, "O1"),
+        (_later, "O1"),
+        (_never, "O1"),
+        (_without_timer, "L1"),
+        (_others, "O1"),
+        (_closed_without_hours, "O1"),
+        (_not_followed, "O1"),
+    ],
+)
+def test_the_recount_finds_errors(plant: Callable[[Driver, OpeningClock], None], told: str) -> None:
+    """Whatever is kept of a closed leaf is compared with its settings."""
+    driver = started("22:00-06:00")
+    check_invariants(driver.scheduler)
+    plant(driver, clock(driver))
+    with pytest.raises(InvariantBroken, match=f"^{told}: "):
+        check_invariants(driver.scheduler)
