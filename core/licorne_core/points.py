@@ -69,7 +69,8 @@ class Extension:
         """A queue has followed the configuration, and its parent before it; `before` is it before that.
 
         It is empty for a new queue, and None for one that no configuration has changed: placement has made
-        it, or it holds applications from now on, as its last child is gone.
+        it, or it holds applications from now on, as its last child is gone. After a reload all asks are tried
+        anew, so that nothing has to be marked for them here.
         """
 
     def removed(self, queue: Queue) -> None:
@@ -233,7 +234,11 @@ class Extension:
     # Time
 
     def pass_time(self, now: float, most: int) -> int:
-        """Follow the time: its timer is due, or a scan of all that waits begins; return the work done."""
+        """Follow the time: its timer is due, or a scan of all that waits begins; return the work done.
+
+        A tick deals with 64 deadlines of an RM at the most, so a turn may come before it. What must be exact
+        as a turn begins overrides `begin` as well, and follows usage while it has something to follow.
+        """
         return 0
 
     def work(self, job: Any) -> Iterator[int]:
@@ -247,7 +252,7 @@ class Extension:
     # Outside: also `handlers.py` and `reports.py`
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """Derive all that is kept anew, and compare.
+        """Derive all that is kept anew, and compare. Without a time: deadlines say how long it holds.
 
         It may be behind in the middle of a command, which is then not `settled`.
 

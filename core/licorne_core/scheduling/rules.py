@@ -132,7 +132,8 @@ class Rule(ABC):
         self.parks = parks
         """Kind of its blockers; None if no pass tries asks that break the rule."""
         self.interest = interest
-        """Bits of `interests`: the pass asks for it only where an application, or its leaf, has one."""
+        """Bits of `interests`: the pass asks for it only where the application has one, or for a rule of asks
+        its leaf has. 0 for a rule that is always asked for."""
         self.spares_reserved = spares_reserved
         """True if the rule does not stop asks with a reserved node (spec § 8.6)."""
         self.found_by_search = found_by_search
