@@ -16,7 +16,7 @@ Items = tuple[tuple[str, int], ...]
 INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)
 EMPTY: Resources = {}
-MAX_RESOURCE_TYPES: Final = 4096
+MAX_RESOURCE_TYPES = 4096
 """Resource types that a partition may ever hear of: all of them count in every queue's key."""
 BOUNDLESS: Final = 2**44
 """Amount of a floating resource on each node: more than all asks, and no total leaves int64."""
