@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
+from licorne_core.points import POINTS
 from support.wire.one_ask import Trace, trace_one_ask
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,6 +94,7 @@ MEASURES: dict[str, Callable[[], int]] = {
     "lines of the core": lambda: _lines(_files(CORE)),
     "lines of the core outside of extensions": lambda: _lines(_files(CORE, EXTENSIONS)),
     "modules of the core outside of extensions": lambda: len(_files(CORE, EXTENSIONS)),
+    "points in their groups": lambda: sum(map(len, POINTS.values())),
     "lines of the server": lambda: _lines(_files(SERVER, COMMANDS, PAGE)),
     "lines of the command line": lambda: sum(_lines(_files(place)) for place in COMMAND_LINE),
     "lines of the tests": lambda: _lines(_files(ROOT / "tests")),

@@ -328,15 +328,16 @@ class Points:
     def open(self, context: CheckContext) -> None:
         """Make the extensions of a partition whose parts are there, in the order of the table."""
         self._ask(tuple(kind(name, bit, context) for name, bit, kind in self._kinds))
-        context.extensions.update({each.name: each for each in self.all})
-        context.visited, context.pausing = self.visited, self.pauses
+        context.extensions.update(self._by_name)
+        context.visited, context.pauses, context.pausing = self.visited, self.pauses, self.pausing
         context.seeking = self.seek
         context.dirty.ranks.admitting = self.admitted
 
     def close(self, context: CheckContext) -> None:
         """The partition is gone: nothing leads from its parts to the extensions, which lead to them."""
         context.extensions.clear()
-        context.visited = context.pausing = context.seeking = context.dirty.ranks.admitting = ()
+        context.pausing = 0
+        context.visited = context.pauses = context.seeking = context.dirty.ranks.admitting = ()
         self._ask(())
 
     @property
@@ -346,6 +347,7 @@ class Points:
 
     def _ask(self, extensions: tuple[Extension, ...]) -> None:
         self.all = extensions
+        self._by_name = {each.name: each for each in extensions}
         self.pausing = sum(each.bit for each in self._at("pauses"))
         """Bits of those that may pause an application."""
         self.configure = self._at("configure")
@@ -394,7 +396,7 @@ class Points:
 
     def named(self, name: str) -> Extension:
         """The extension of that name, which is there."""
-        return next(extension for extension in self.all if extension.name == name)
+        return self._by_name[name]
 
     def units_by(self, tags: Mapping[str, str]) -> GangUnits | None:
         """The units of the gang of a new application: those of the first extension that says some."""

@@ -200,9 +200,9 @@ def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: fl
     if partition.holds or app.held or app.state not in SCHEDULABLE:
         return False
     context = partition.check_context
-    if app.interests & STOPPABLE:
-        # What stops it may be over, though the deadline comes behind the one that is dealt with now.
-        for extension in partition.points.pass_time:
+    for extension in partition.points.pass_time if app.interests & STOPPABLE else ():
+        if app.interests & STOPPABLE & extension.bit:
+            # What stops it may be over, though the deadline comes behind the one that is dealt with now.
             extension.pass_time(now, MOST_SETTLED)
     blocker = application_blocker(context, app) or stops_preemption(context, app, group)
     if blocker is None or blocker is context.predicates.owed:

@@ -116,9 +116,10 @@ def clean_queues(job: TimerJob) -> Iterator[int]:
             for extension in partition.points.removed:
                 extension.removed(queue)
         for queue in removed:
-            if queue.parent is not None and queue.parent.is_leaf:
+            above = queue.parent
+            if above is not None and above.is_leaf and partition.tree.get(above.path) is above:
                 # The last of its children is gone, and it holds applications from now on.
-                partition.attach(queue.parent, None, job.now)
+                partition.attach(above, None, job.now)
         if partition.journal.on:
             partition.journal.note_all(facts(_changes(removed), job.now))
         for queue in removed:

@@ -59,9 +59,9 @@ own from root down, under the same keys. A pass that finds nothing ends with a r
 once a second (`reservations/review.py`), which considers some groups of the backlog
 (`waiting/wakeups.py`).
 
-Each application has one heap of deadlines (`escalation.py`). At a deadline its back-off ends, or an ask
-of a group without a node is old enough for a remedy: a reservation, victims, a planned start. A request
-represents such asks among the groups (`AgedAsks`); when it is tried, its `Remedy` finds a measure.
+Each application has one heap of deadlines (`escalation.py`). At a deadline an ask of a group without a
+node is old enough for a remedy: a reservation, victims, a planned start. A request represents such asks
+among the groups (`AgedAsks`); when it is tried, its `Remedy` finds a measure.
 
 Shortcuts: never looked at
 --------------------------

@@ -283,7 +283,7 @@ ASK_RULES: Final = in_order(
             interest=IN_GANG,
             spares_reserved=True,
         ),
-        # All others come before queues: preemption does not help against them (§ 8.3c).
+        # Users, groups and further quotas come before queues: preemption does not help against them (§ 8.3c).
         _WithinMaxima(Place.QUOTA, tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
         _MayBeAsked(Place.ANSWER, (reasons.TOO_MANY_ANSWERS_OWED,), AnswersOwed, interest=WITH_PREDICATE),
         _HasPlaceTogether(Place.TOGETHER, (GANG_INCOMPLETE,), Incomplete, found_by_search=True),

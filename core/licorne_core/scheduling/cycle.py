@@ -309,7 +309,7 @@ class Cycle:
         """
         ranking = app.ranking
         waiting = self._context.wakeups.waiting
-        pausing = leaf.interests != 0 and bool(self._context.pausing)
+        pausing = leaf.interests & self._context.pausing
         for extension in self._context.visited if pausing else ():
             for group in extension.visited(leaf, app):
                 waiting.unpark(group)
@@ -339,7 +339,7 @@ class Cycle:
 
     def _pause(self, leaf: Queue, app: Application, found: Place | None) -> Blocker | None:
         """The blocker of an application that pauses before an ask of it is served, or as none can be."""
-        for extension in self._context.pausing:
+        for extension in self._context.pauses:
             blocker: Blocker | None = extension.pauses(leaf, app, found, self.turn_time)
             if blocker is not None:
                 return blocker

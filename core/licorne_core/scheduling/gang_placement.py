@@ -4,7 +4,7 @@ These are all pending placeholders of an application, or the next unit of its ga
 (`model/apps/members.py`). The search takes the asks as they stand in their groups: one *kind* for each
 ask group. In: an application with such asks. Out: a `GangPlacement`, which `handlers/gangs.py` books at
 once; a `NodeQuestion`, where the RM has a say and has not judged all nodes of the placement yet; or the
-`GangBlocker` that its groups are parked with.
+`Incomplete` or `NoDomain` that its groups are parked with.
 
 `gang_domains.py` chooses the domain and the nodes. A node
 counts only if the RM's answer about it is yes, or still unknown; the unknown ones of a placement are asked

@@ -67,8 +67,10 @@ class CheckContext:
     seeking: tuple[Any, ...] = ()
     """Those that find nodes for kept rooms."""
     visited: tuple[Any, ...] = ()
-    pausing: tuple[Any, ...] = ()
+    pauses: tuple[Any, ...] = ()
     """Those that may pause an application."""
+    pausing: int = 0
+    """Bits of these, which the leaves have where they do."""
 
 
 IN_GANG: Final = 1

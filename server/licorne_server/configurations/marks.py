@@ -88,7 +88,7 @@ def decode_mark(item: Mapping[str, Any]) -> Mark:
     Raises:
         KeyError, TypeError, ValueError: it is none.
     """
-    drain = item.get("drain")
+    drain, read_drain = item.get("drain"), table("TERMS").get("drain")
     return Mark(
         kind=MarkKind(item["kind"]),
         partition=PartitionName(str(item["partition"])),
@@ -98,5 +98,5 @@ def decode_mark(item: Mapping[str, Any]) -> Mark:
         why=str(item["why"]),
         priority=None if item.get("priority") is None else int(item["priority"]),
         queue=str(item.get("queue", "")),
-        drain=drain and table("TERMS")["drain"](drain),
+        drain=read_drain(drain) if drain and read_drain else None,
     )

@@ -1,7 +1,7 @@
 """Bytes to commands, and effects to bytes: the messages of `si.v1` and `licorne.v1`.
 
 In: messages as bytes, or effects. Out: commands, or messages as bytes. Each size is checked before
-work is done (`caps.py`), and a large message is read part by part (`pacing.py`). `framing.py` finds
+work is done (`caps.py`), and a large message is read part by part (`framing.py`). `framing.py` finds
 fields without parsing, `asks.py` is the hot way in, `responses.py` the hot way out.
 
 Caller: `rms/` and `services/`.

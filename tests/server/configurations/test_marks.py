@@ -17,6 +17,7 @@ from licorne.v1.admin_pb2 import (
 )
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.values.ids import NodeId, PartitionName, RmId
+from licorne_server.configurations import marks
 from licorne_server.configurations.applying import unmark
 from licorne_server.configurations.revisions import Revisions
 from licorne_server.telemetry.logs import levels
@@ -141,3 +142,11 @@ async def test_a_mark_that_ends_during_a_change_stays_ended(
     async with serving(state_dir=tmp_path) as server:
         assert server.changes.configurations.get("rm").marks == ()
         assert server.changes.configurations.get("rm").current.text == A
+
+
+def test_a_mark_is_read_without_the_extension_of_its_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server without drains reads the marks of nodes that one with them has stored, all but the terms."""
+    monkeypatch.setattr(marks, "table", lambda _: {})
+    stored = {"kind": "node", "partition": "default", "name": "n1", "by": "ann", "time": 1, "why": "disk"}
+    read = marks.decode_mark({**stored, "drain": {"grace": 1.0}})
+    assert (read.name, read.why, read.drain) == ("n1", "disk", None)

@@ -64,14 +64,15 @@ class BackOffs(Extension):
     def gone(self, app: Application) -> None:
         """It awaits no end."""
         if app.interests & self.bit:
-            self._end(app)
+            app.interests &= ~self.bit
+            self._ends.cancel(app)
 
     def pass_time(self, now: float, most: int) -> int:
         """Back-offs end."""
         count = 0
         while count < most and (app := self._ends.take_due(now)) is not None:
             count += 1
-            self._end(app)
+            app.interests &= ~self.bit
             self.dirty.mark((app,))
             self.dirty.mark_due(app)
         self._ends.arm()
@@ -84,10 +85,6 @@ class BackOffs(Extension):
                 raise InvariantBroken(f"A4: {app!r} backs off until {self._ends.deadline(app)}")
         if not self._ends.is_armed:
             raise InvariantBroken("L1: the first end of a back-off is not awaited")
-
-    def _end(self, app: Application) -> None:
-        app.interests &= ~self.bit
-        self._ends.cancel(app)
 
 
 KIND: Final = BackOffs

@@ -5,7 +5,7 @@ bounds nothing: with it the usage of a partition goes at once when the partition
 an RM is bounded by the RM's slice, and the total by the limit if there are no slices. An
 application has all three among its quotas, and so they are booked like those of queues.
 
-An ask may wait for a budget in one partition while usage goes in another: `Told` has the quotas with
+An ask may wait for a budget in one partition while usage goes in another: `Freed` has the quotas with
 more room for which somebody waits.
 """
 
@@ -31,16 +31,16 @@ MOST_HOLDERS = 5
 class BudgetQuota(SharedQuota):
     """Usage of a budget in a partition, by an RM, or by all."""
 
-    __slots__ = ("_told",)
+    __slots__ = ("_freed",)
 
-    def __init__(self, name: str, told: "Told") -> None:
+    def __init__(self, name: str, freed: "Freed") -> None:
         """Start unbooked and unbounded.
 
         It knows neither its account nor the book, so that no cycle of references is left of them.
         """
         room = Room(f"fits in budget '{name}'", f"exceeds budget '{name}'")
         super().__init__(QUOTA, name, room, NO_BUDGET)
-        self._told = told
+        self._freed = freed
 
     def __repr__(self) -> str:
         """``<BudgetQuota company/research: {'vcore': 5} of {'vcore': 10}>``."""
@@ -48,8 +48,8 @@ class BudgetQuota(SharedQuota):
 
     def freed(self) -> None:
         """Partitions hear of it after the command."""
-        self._told.freed[self] = None
-        self._told.is_busy()
+        self._freed.quotas[self] = None
+        self._freed.set_busy()
 
     def check(self, core: Core, requested: Resources, short: Resources) -> BudgetCheck:
         """See `BudgetBook.check`."""
@@ -58,33 +58,33 @@ class BudgetQuota(SharedQuota):
         return book.check(self, requested, short)
 
 
-class Told:
+class Freed:
     """Quotas with more room, for which somebody waits."""
 
-    __slots__ = ("_busy", "freed")
+    __slots__ = ("_busy", "quotas")
 
     def __init__(self, busy: dict[str, None]) -> None:
         """Start without any; this name is in `busy` while somebody is to be told."""
         self._busy = busy
-        self.freed: dict[BudgetQuota, None] = {}
+        self.quotas: dict[BudgetQuota, None] = {}
 
-    def is_busy(self) -> None:
-        """There is anything to count or to tell."""
+    def set_busy(self) -> None:
+        """Note that there is something to count or to tell."""
         self._busy[NAME] = None
 
 
 class Account:
     """A budget in force, with its quotas."""
 
-    __slots__ = ("_told", "above", "budget", "by_rm", "name", "parts", "total")
+    __slots__ = ("_freed", "above", "budget", "by_rm", "name", "parts", "total")
 
-    def __init__(self, budget: Budget, above: "Account | None", told: Told) -> None:
+    def __init__(self, budget: Budget, above: "Account | None", freed: Freed) -> None:
         """Start without usage."""
-        self._told = told
+        self._freed = freed
         self.name = budget.name
         self.budget = budget
         self.above = above
-        self.total = BudgetQuota(budget.name, told)
+        self.total = BudgetQuota(budget.name, freed)
         self.by_rm: dict[RmId, BudgetQuota] = {}
         """RMs with partitions in which applications have counted."""
         self.parts: dict[PartitionName, BudgetQuota] = {}
@@ -117,9 +117,9 @@ class Account:
         part = self.parts.get(partition)
         rm_id = rm_of(partition)
         if part is None:
-            part = self.parts[partition] = BudgetQuota(self.name, self._told)
+            part = self.parts[partition] = BudgetQuota(self.name, self._freed)
             if rm_id not in self.by_rm:
-                own = self.by_rm[rm_id] = BudgetQuota(self.name, self._told)
+                own = self.by_rm[rm_id] = BudgetQuota(self.name, self._freed)
                 own.max = self._bound_of(rm_id)
         return (part, self.by_rm[rm_id], self.total)
 
@@ -159,13 +159,13 @@ class BudgetBook:
 
     def __init__(self, busy: dict[str, None]) -> None:
         """Start without budgets; this name is in `busy` when somebody is to be told."""
-        self.told = Told(busy)
+        self.freed = Freed(busy)
         self.accounts: dict[str, Account] = {}
         """By name, parents before children."""
         self.version = 0
         """Rises whenever other applications may be members."""
         self.waking: deque[tuple[BudgetQuota, PartitionName]] = deque()
-        """Those of `told` that are being told, each with a partition that has not heard of it."""
+        """Those of `freed` that are being told, each with a partition that has not heard of it."""
 
     def set(self, budgets: Sequence[Budget]) -> None:
         """Replace all budgets; a budget of the same name keeps its usage."""
@@ -174,7 +174,7 @@ class BudgetBook:
             account = former.pop(budget.name, None)
             above = self.accounts.get(budget.parent)
             if account is None:
-                account = Account(budget, above, self.told)
+                account = Account(budget, above, self.freed)
             else:
                 # A parent of the same name may be another one.
                 account.above = above
@@ -191,7 +191,7 @@ class BudgetBook:
 
     def to_wake(self, most: int) -> Iterator[tuple[BudgetQuota, PartitionName]]:
         """Quotas with more room, each with a partition that waits for it; so many at most."""
-        waking, freed = self.waking, self.told.freed
+        waking, freed = self.waking, self.freed.quotas
         for _ in range(most):
             while freed and not waking:
                 quota = next(iter(freed))

@@ -41,7 +41,7 @@ class Budgets(Shared):
         floating.hidden |= command.floating
         floating.types = command.floating
         self.counting = Counting(registry, now)
-        self.book.told.is_busy()
+        self.book.freed.set_busy()
         self.after_turn(registry, now)
 
     def set_slices(self, _: Registry, command: SetBudgetSlices, __: float) -> None:
@@ -75,7 +75,7 @@ class Budgets(Shared):
             self._rest()
 
     def _rest(self) -> None:
-        if self.counting is None and not (self.book.told.freed or self.book.waking):
+        if self.counting is None and not (self.book.freed.quotas or self.book.waking):
             self.busy.pop(self.name, None)
 
     def forget(self, partition: PartitionName) -> None:
@@ -85,7 +85,7 @@ class Budgets(Shared):
     def owes(self, partition: PartitionName) -> bool:
         """True if the partition may have still to hear of more room."""
         book = self.book
-        return bool(book.told.freed) or any(name == partition for _, name in book.waking)
+        return bool(book.freed.quotas) or any(name == partition for _, name in book.waking)
 
     def check(self, registry: Registry) -> None:
         """See `recount.py`."""

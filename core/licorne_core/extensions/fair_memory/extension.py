@@ -161,6 +161,7 @@ class FairMemory(Extension):
         self.leaves.pop(queue, None)
         if self.account_of(queue) is not None:
             self._rests(UsageOwner(queue.path, ""))
+        self.dirty.usage.follow(self.bit, on=bool(self.parents or self.leaves))
 
     def _account(self, owner: UsageOwner, half_life: float, now: float) -> Decayed:
         account = self.usage.get(owner)

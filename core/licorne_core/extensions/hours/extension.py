@@ -36,6 +36,7 @@ class Hours(Extension):
     def removed(self, queue: Queue) -> None:
         """What it has used is kept."""
         self.book.detach(queue)
+        self.dirty.usage.follow(self.bit, on=bool(self.book.known))
 
     def settle(self, touched: Mapping[Application, Queue], queues: Sequence[Queue], now: float) -> None:
         """Have the budgets follow the books."""

@@ -132,7 +132,7 @@ class Waiting:
         if blocker is None:
             return
         if not isinstance(item, Application):
-            # The application may be parked as well (`Cycle._answers_for_back_off`).
+            # The application may be parked as well (`Extension.pauses`).
             self.unpark(item.app)
         item.blocker = None
         blocker.waiting -= 1
