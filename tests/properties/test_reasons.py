@@ -25,6 +25,9 @@ EVERY = 7
 
 Row = tuple[QueuePath, str, str]
 
+NAMED = ("hours", "closed")
+"""Kinds of checks of extensions that reasons in sum tell apart by their queues."""
+
 
 def subject(check: Check) -> str:
     """The queue, user, group or budget that a check is about."""
@@ -32,7 +35,7 @@ def subject(check: Check) -> str:
         case QueueCheck() | StoppedQueueCheck():
             return check.queue
         case RuleCheck():
-            return check.subject if check.subject.startswith("root") else ""
+            return check.subject if check.kind in NAMED else ""
         case LimitCheck() | RunningCheck():
             return check.queue if check.kind == "queue" else f"{check.name} in {check.queue}"
         case BudgetCheck():

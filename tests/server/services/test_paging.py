@@ -1,8 +1,7 @@
 """Long answers: made in slices, cut into pages, one at a time."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from functools import partial
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
@@ -23,8 +22,9 @@ partitions:
 PATHS = ["root", "root.a", "root.a.x", "root.a.y", "root.a-b", "root.b"]
 
 
-SLICES = partial(TimeSlices(lambda: False).slice, "host")
-"""Slices of a server that has nothing to schedule."""
+def slices() -> AbstractAsyncContextManager[Callable[[], bool]]:
+    """A slice of an idle server, of its own: a pause behind it would outlive the loop of a test."""
+    return TimeSlices(lambda: False).slice("host")
 
 
 def row(number: int) -> pb.Queue:
@@ -35,7 +35,7 @@ def row(number: int) -> pb.Queue:
 async def test_a_list_without_pages_is_made_in_slices() -> None:
     """Nothing is cut off, and pauses are left out."""
     steps = (number if number % 2 else None for number in range(30_000))
-    assert await walked(steps, SLICES) == list(range(1, 30_000, 2))
+    assert await walked(steps, slices) == list(range(1, 30_000, 2))
 
 
 async def test_a_slice_that_is_over_is_left() -> None:
@@ -64,23 +64,23 @@ async def test_what_is_gone_by_its_turn_is_passed_over() -> None:
             raise NotFound("gone")
         return None if number % 3 == 1 else row(number)
 
-    page = await filled(Page(range(10), picky, size=2), SLICES)
+    page = await filled(Page(range(10), picky, size=2), slices)
     assert [item.path for item in page.rows] == ["2", "5"]
     assert page.last == 5
 
 
 async def test_no_page_is_longer_than_the_most() -> None:
     """Who asks for more than a page may hold gets that, and the place where it ended."""
-    page = await filled(Page(range(20_000), row, size=1_000_000), SLICES)
+    page = await filled(Page(range(20_000), row, size=1_000_000), slices)
     assert (len(page.rows), page.last) == (10_000, 9_999)
 
 
 async def test_a_pause_is_no_item() -> None:
     """Where a list may be left for a while nothing is lost, and the place is that of an item."""
     items = [None, 1, None, 2, None, 3]
-    page = await filled(Page(items, row, size=2), SLICES)
+    page = await filled(Page(items, row, size=2), slices)
     assert ([item.path for item in page.rows], page.last) == (["1", "2"], 2)
-    whole = await filled(Page(items, row), SLICES)
+    whole = await filled(Page(items, row), slices)
     assert ([item.path for item in whole.rows], whole.last) == (["1", "2", "3"], None)
 
 

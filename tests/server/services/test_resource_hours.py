@@ -1,8 +1,7 @@
 """Sums of resource-hours: by hour, by place, in pages, and of several members."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from functools import partial
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
@@ -22,7 +21,10 @@ from licorne_server.services.resource_hours import (
 from licorne_server.wire.errors import CallError
 from support.server.accounted import BEGIN, A, B, row
 
-SLICES = partial(TimeSlices(lambda: False).slice, "reader")
+
+def slices() -> AbstractAsyncContextManager[Callable[[], bool]]:
+    """A slice of an idle server, of its own: a pause behind it would outlive the loop of a test."""
+    return TimeSlices(lambda: False).slice("reader")
 
 
 def test_usage_is_spread_over_the_hours_between() -> None:
@@ -76,15 +78,15 @@ async def test_sums_are_by_queue_user_or_group() -> None:
     ):
         total = Summary(by)
         assert list(total.add([{A: row(2), B: row(3)}, {}], lambda name: name == "[rm1]default")) == []
-        page = await total.page("", 1, SLICES)
+        page = await total.page("", 1, slices)
         found = list(page.rows)
         while page.next_page_token:
-            page = await total.page(page.next_page_token, 1, SLICES)
+            page = await total.page(page.next_page_token, 1, slices)
             found += page.rows
         assert {one.name: one.hours["vcore"] for one in found} == wanted
         assert list(total.add([{A: row(9)}], lambda _: False)) == []
     with pytest.raises(CallError, match="page_token x is not from this list"):
-        await Summary("user").page("x", 1, SLICES)
+        await Summary("user").page("x", 1, slices)
     with pytest.raises(CallError, match="by node is none of queue, user, group"):
         Wanted.of("node", 0, 0, "", 0)
 
