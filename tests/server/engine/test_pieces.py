@@ -31,6 +31,7 @@ SCALE = 10
 STEPS = ("RUN", "STEP", "PART", "STEP_MEMBERS", "STEP_REQUESTS")
 READERS = (
     "licorne_core.views",
+    "licorne_core.extensions",
     "licorne_core.values.slices",
     "licorne_server.http",
     "licorne_server.services.reasons",
