@@ -119,7 +119,7 @@ func TestBindIsGivenUp(t *testing.T) {
 		if !errors.Is(err, down) {
 			t.Errorf("the error is %v", err)
 		}
-		if last := s.binds[len(s.binds)-1]; last > 2*tryTime || len(s.binds) > 12 {
+		if last := s.binds[len(s.binds)-1]; last > 2*tryTime || len(s.binds) > 20 {
 			t.Errorf("binds at %v", s.binds)
 		}
 	})
