@@ -1,5 +1,6 @@
 """Readers that are slow or absent: bounded memory, nothing lost, nobody else kept waiting."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import grpc
@@ -43,10 +44,15 @@ async def held(server: Server, rm_id: str = "rm") -> tuple[str, ...]:
 async def flood(shim: Shim) -> Call:
     """Asks, and all room for them; nothing of what they lead to is read."""
     allocations = (await shim.set_up(nodes=4, vcore=10**9))[0]
+    await ask_all(shim, allocations)
+    return allocations
+
+
+async def ask_all(shim: Shim, allocations: Call) -> None:
+    """Send all asks; it waits while the server reads none."""
     for begin in range(0, ASKS, 1000):
         keys = range(begin, begin + 1000)
         await shim.ask(allocations, *(ask(f"k{key:05}", vcore=1) for key in keys))
-    return allocations
 
 
 @pytest.mark.slow
@@ -99,10 +105,13 @@ async def test_outbox_beyond_its_cap_is_dropped_and_the_rm_starts_anew() -> None
         grpc.aio.insecure_channel(server.grpc_address, options=SLOW) as channel,
     ):
         shim = Shim(channel)
-        allocations = await flood(shim)
+        allocations = (await shim.set_up(nodes=4, vcore=10**9))[0]
+        # The stream may end before all asks are sent, and its end is seen by those alone who read.
+        asking = asyncio.create_task(ask_all(shim, allocations))
         [rm] = server.rms.all()
         await eventually(lambda: rm.outbox.overflowed)
         code, text = await allocations.ending()
+        await asyncio.gather(asking, return_exceptions=True)
         assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert text.endswith("register again and replay")
         again = shim.open("UpdateNode")
