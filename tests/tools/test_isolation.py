@@ -41,7 +41,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "licorne_server", "bench", *arguments, *TINY],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
 

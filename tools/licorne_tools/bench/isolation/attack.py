@@ -107,7 +107,8 @@ def numbers(site: Site, full: int) -> Iterator[int]:
     return islice(count(), site.part(full))
 
 
-STOP_SECONDS = 60.0
+STOP_SECONDS = 600.0
+"""An attack is nicer than what it attacks, so that a busy machine gives it little time to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
