@@ -9,10 +9,12 @@ from licorne_core.values.errors import Refusal
 from licorne_core.views.census import REASONS
 from licorne_server.extensions.budgets import metrics as budget_metrics
 from licorne_server.http import metrics, queue_metrics, scrape
-from support.docs.pages import Page, code_spans
+from support.docs.pages import ROOT, Page, code_spans
 
 PAGE = Page("docs/metrics.md")
 RUNBOOKS = Page("docs/runbooks.md")
+TROUBLES = Page("docs/troubleshooting.md")
+CODES_IN_WORDS = ROOT / "server/licorne_server/http/ui/static/codes.js"
 SECTIONS = {
     "Partitions": {"rm", "partition"},
     "Queues": {"rm", "partition", "queue"},
@@ -108,5 +110,9 @@ def test_reasons_are_those_of_the_source() -> None:
     """The page has every code of why asks wait, and that of runbooks every code of rejections."""
     waiting = [code for row in PAGE.table("Why asks wait") for code in code_spans(row[0])]
     assert sorted(waiting) == sorted(REASONS)
+    told = {code for row in TROUBLES.table("Work does not start") for code in code_spans(row[0])}
+    assert set(REASONS) <= told, "docs/troubleshooting.md says what to do about each"
+    words = set(re.findall(r"^  ([A-Z_]+): ", CODES_IN_WORDS.read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(REASONS) <= words, f"{CODES_IN_WORDS.name} has a text for each"
     refused = [code for row in RUNBOOKS.table("LicorneRejections") for code in code_spans(row[0])]
     assert sorted(refused) == sorted(code.value for code in Refusal)

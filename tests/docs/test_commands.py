@@ -17,6 +17,7 @@ from licorne_cli.parsing.completion_scripts import specs_of
 from licorne_core.extensions import modules
 from licorne_core.messages import claims, operators, reasons, together
 from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES
+from licorne_core.views.census import REASONS
 from licorne_server.process.watchdog import SHUT
 from support.docs.pages import Page, code_spans
 
@@ -120,7 +121,7 @@ def test_troubleshooting_names_what_is_there() -> None:
         if isinstance(value, str)
     }
     rules = {code for rule in (*APPLICATION_RULES, *ASK_RULES) for code in rule.codes}
-    known = {*codes, *rules}
+    known = {*codes, *rules, *REASONS}
     assert {span for span in spans if re.fullmatch(r"[A-Z]+_[A-Z_]+", span)} - known == {"NOT_STORED"}
 
 
