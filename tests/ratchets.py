@@ -20,7 +20,7 @@ COMMANDS, PAGE = SERVER / "commands", SERVER / "http" / "ui"
 TOOLS = ROOT / "tools" / "licorne_tools"
 COMMAND_LINE = (CLI, COMMANDS, TOOLS / "commands")
 WAITING_ROOM = CORE / "scheduling"
-EXTENSIONS = CORE / "extensions"
+FEATURES = (CORE / "standard", CORE / "extensions")
 WAKERS = {"wakeups"}
 """Who is told what has changed, so that others are looked at again."""
 WAKING = {"unpark", "unpark_all", "wake"}
@@ -92,8 +92,8 @@ def _one_ask() -> Trace:
 
 MEASURES: dict[str, Callable[[], int]] = {
     "lines of the core": lambda: _lines(_files(CORE)),
-    "lines of the core outside of extensions": lambda: _lines(_files(CORE, EXTENSIONS)),
-    "modules of the core outside of extensions": lambda: len(_files(CORE, EXTENSIONS)),
+    "lines of the kernel": lambda: _lines(_files(CORE, *FEATURES)),
+    "modules of the kernel": lambda: len(_files(CORE, *FEATURES)),
     "points in their groups": lambda: sum(map(len, POINTS.values())),
     "lines of the server": lambda: _lines(_files(SERVER, COMMANDS, PAGE)),
     "lines of the command line": lambda: sum(_lines(_files(place)) for place in COMMAND_LINE),

@@ -1,7 +1,7 @@
-"""The points at which a feature takes part: `Extension`, which each of `licorne_core/extensions` extends.
+"""The points at which a feature takes part: `Extension`, which those of `standard` and `extensions` extend.
 
-The kernel calls the extensions of a partition, and names none of them. They are asked in the order of the
-table in `extensions/__init__.py`, at every point; nothing that they say is merged or weighted. A point
+The kernel calls the features of a partition, and names none of them. They are asked in the order of their
+tables (`features.py`) at every point; nothing that they say is merged or weighted. A point
 asks those alone that say something there (`Points`): what has no part in it costs nothing. An
 extension that keeps something of an application sets its bit in the application's `interests`, and keeps
 the rest by itself: where the bits are 0 the kernel asks nobody. The kernel's neutral words for what they

@@ -10,11 +10,11 @@ from typing import Final
 
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
-from licorne_core.extensions import kinds, modules
+from licorne_core.features import kinds, modules, table
 from licorne_core.handlers import allocations, apps, configuration, nodes, replay, turn
 from licorne_core.handlers.configuration import refusal_of, register
 from licorne_core.handlers.operators import Refused
-from licorne_core.handlers.outcome import Commands, of_extensions
+from licorne_core.handlers.outcome import Commands
 from licorne_core.handlers.replay import count_replayed
 from licorne_core.handlers.turn import decide, fire_timers
 from licorne_core.messages.commands import (
@@ -76,7 +76,7 @@ _COMMANDS: Final[Commands] = {
     **nodes.COMMANDS,
     **replay.COMMANDS,
     **turn.COMMANDS,
-    **of_extensions("COMMANDS"),
+    **table("handlers", "COMMANDS"),
 }
 
 _SHARED_COMMANDS: Final = {

@@ -14,7 +14,7 @@ from licorne_cli.connection.target import DEFAULT_TARGET, VARIABLES
 from licorne_cli.output import listing
 from licorne_cli.parsing.completion import SHELLS
 from licorne_cli.parsing.completion_scripts import specs_of
-from licorne_core.extensions import modules
+from licorne_core.features import modules
 from licorne_core.messages import claims, operators, reasons, together
 from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES
 from licorne_core.views.census import REASONS

@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import pytest
 
-from licorne_core.extensions import kinds
+from licorne_core.extensions import NAMES as EXTENSIONS
+from licorne_core.features import kinds
+from licorne_core.standard import NAMES as STANDARD
 from licorne_server.journal.digest import DigestOf
 from support.core.driver import Driver
 from support.worlds import World
@@ -71,11 +73,11 @@ IN_ORDER: Final = (("hours", "fair_memory"),)
 @pytest.mark.parametrize("number", range(len(KINDS)))
 def test_the_order_of_the_table_decides_nothing(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With extensions in another order each world is decided as it was, but for those that share a place."""
-    order = [name for name, *_ in reversed(kinds())]
+    by_name = {kind[0]: kind for kind in kinds()}
+    order = [name for name in (*STANDARD, *reversed(EXTENSIONS)) if name in by_name]
     for first, second in IN_ORDER:
         order.remove(first)
         order.insert(order.index(second), first)
-    by_name = {kind[0]: kind for kind in kinds()}
     monkeypatch.setattr("licorne_core.scheduler.kinds", lambda: tuple(by_name[name] for name in order))
     known = FILE.read_text(encoding="ascii").split()
     numbers = range(number, 10 * len(KINDS), len(KINDS))

@@ -5,11 +5,11 @@ Durations are written as in Go: ``30s``, ``1h5m``, ``1.5h``.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from licorne_core.config.kinds import Key, Kind, section
 from licorne_core.config.report import Similar
+from licorne_core.features import modules
 from licorne_core.values.names import Pattern
 
 _UNITS = {
@@ -61,7 +61,7 @@ class ExtraConfig:
     """Settings in ``extraConfig``.
 
     Without `event_tracking` no event is noted. The other `event_` settings are numbers of events,
-    or of streams of events. `health_interval` is in seconds, 0 for off. `flags` are those of extensions
+    or of streams of events. `health_interval` is in seconds, 0 for off. `flags` are those of features
     that are on. `log_levels` maps logger names to one of debug, info, warn, error, dpanic, panic and
     fatal; the empty name is the level of all others.
     """
@@ -159,16 +159,15 @@ _ALLOWED_LEVELS = f"{', '.join(f'`{level}`' for level in _LEVELS)}, or a number 
 
 
 def _flags() -> dict[str, Key]:
-    """The flags of extensions, looked up by name, as the configuration names none of them."""
-    modules = import_module("licorne_core.extensions").modules("keys")
-    flags = (flag for _, module in modules for flag in getattr(module, "FLAGS", ()))
+    """The flags of features."""
+    flags = (flag for _, module in modules("keys") for flag in getattr(module, "FLAGS", ()))
     return {flag.name: Key(flag.name, Kind.FLAG, flag.what, flag.spec, "false") for flag in flags}
 
 
-_OF_EXTENSIONS = _flags()
+_OF_FEATURES = _flags()
 
 EXTRA = section(
-    *_OF_EXTENSIONS.values(),
+    *_OF_FEATURES.values(),
     *(each.key for each in _SETTINGS),
     Key(
         "log.level", Kind.TEXT, "from which level on the server writes lines", "2.8", allowed=_ALLOWED_LEVELS
@@ -194,7 +193,7 @@ def read_extra(extra: Mapping[str, str]) -> ExtraConfig:
     """Read the known keys; a value that cannot be understood counts as not given."""
     read = {setting: read(extra.get(key.name, "").strip()) for key, setting, read in _SETTINGS}
     given = {setting: value for setting, value in read.items() if value is not None}
-    flags = {name: True for name in _OF_EXTENSIONS if _FLAGS.get(extra.get(name, "").strip())}
+    flags = {name: True for name in _OF_FEATURES if _FLAGS.get(extra.get(name, "").strip())}
     return ExtraConfig(**given, flags=flags, log_levels=_log_levels(extra))
 
 

@@ -5,10 +5,9 @@ The parser knows the keys of these tables and no others, so that no key is witho
 properties (`properties.py`) and of the extra configuration (`extra.py`).
 """
 
-from importlib import import_module
-
 from licorne_core.config.kinds import Key, Kind, section, words
 from licorne_core.config.schema import NodeSortType
+from licorne_core.features import modules
 from licorne_core.values.rule_kinds import RULES
 
 LIMIT = section(
@@ -200,11 +199,9 @@ NODE_SORT = section(
 )
 
 SWITCHES: tuple[Key, ...] = tuple(
-    key
-    for _, module in import_module("licorne_core.extensions").modules("keys")
-    for key in getattr(module, "SWITCHES", ())
+    key for _, module in modules("keys") for key in getattr(module, "SWITCHES", ())
 )
-"""Flags of extensions, beside that of preemption; off by default."""
+"""Flags of features, beside that of preemption; off by default."""
 
 PREEMPTION = section(
     Key("enabled", Kind.FLAG, "whether queues take back what they are guaranteed", "2.1", default="true"),

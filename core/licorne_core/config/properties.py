@@ -1,7 +1,6 @@
 """Queue properties and the settings that they mean (spec § 2.4). Other properties are free for any use."""
 
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from itertools import chain
 from typing import Any
 
@@ -21,6 +20,7 @@ from licorne_core.config.forms import (
 from licorne_core.config.kinds import Key, section
 from licorne_core.config.report import meant_by, not_usual
 from licorne_core.config.schema import AppSortPolicy, PreemptionPolicy, QueueSettings, VictimOrder
+from licorne_core.features import modules
 from licorne_core.values.errors import shown
 from licorne_core.values.ranking import INT32_MAX, INT32_MIN
 
@@ -45,15 +45,15 @@ def _property(name: str, setting: str, form: Form, what: str, spec: str, where: 
     return Property(key, setting, form)
 
 
-def _of_extensions(table: str) -> Iterator[Any]:
-    """A table of the extensions' keys, looked up by name, as the configuration names none of them."""
-    for _, module in import_module("licorne_core.extensions").modules("keys"):
+def _of_features(table: str) -> Iterator[Any]:
+    """A table of the features' keys."""
+    for _, module in modules("keys"):
         yield from getattr(module, table, ())
 
 
 def _words(property_name: str) -> dict[str, Any]:
-    """Words of extensions for a property, with the settings that they give."""
-    return {word: value for name, word, value in _of_extensions("WORDS") if name == property_name}
+    """Words of features for a property, with the settings that they give."""
+    return {word: value for name, word, value in _of_features("WORDS") if name == property_name}
 
 
 _PROPERTIES = (
@@ -163,13 +163,13 @@ _PROPERTIES = (
         "8.6",
     ),
 )
-OF_EXTENSIONS: tuple[Property, ...] = tuple(_of_extensions("PROPERTIES"))
-_FAMILIES: tuple[Family, ...] = tuple(_of_extensions("FAMILIES"))
-_ALONE = {each.key.name for each in OF_EXTENSIONS if each.key.where == NOT_INHERITED}
+OF_FEATURES: tuple[Property, ...] = tuple(_of_features("PROPERTIES"))
+_FAMILIES: tuple[Family, ...] = tuple(_of_features("FAMILIES"))
+_ALONE = {each.key.name for each in OF_FEATURES if each.key.where == NOT_INHERITED}
 _FAMILIES_ALONE = tuple(each for each in _FAMILIES if each.key.where == NOT_INHERITED)
-_EXTENDED = {each.setting: each.standard for each in OF_EXTENSIONS}
+_EXTENDED = {each.setting: each.standard for each in OF_FEATURES}
 _PLACES = {each.key.name: [each] for each in _PROPERTIES}
-for _each in OF_EXTENSIONS:
+for _each in OF_FEATURES:
     _PLACES.setdefault(_each.after or _each.key.name, []).append(_each)
 _IN_PLACE = tuple(chain.from_iterable(_PLACES.values()))
 
@@ -181,7 +181,7 @@ def merge_properties(parent: Mapping[str, str], own: Mapping[str, str]) -> dict[
     """The properties of a managed queue: its parent's merged ones, overridden by its own.
 
     Priority policy and offset start over in every queue, and of preemption policies only
-    ``disabled`` goes on. Those of extensions may be of one queue.
+    ``disabled`` goes on. Those of features may be of one queue.
     """
     merged = {key: text for key, text in parent.items() if not _is_of_one_queue(key)}
     for key, fresh in ((PRIORITY_POLICY, "default"), (PRIORITY_OFFSET, "0")):

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from licorne_core.messages.commands import LargeCommand, TerminationType
@@ -168,12 +167,6 @@ Deadlines = Mapping[str, Deadline]
 """What is done at deadlines, by their kinds, or for those of an extension by their names."""
 Decisions = Mapping[type, Callable[[Partition, Any, float, Outcome], Sequence[Allocation] | None]]
 """How decisions by which no single ask is placed are carried out, by their types."""
-
-
-def of_extensions(table: str) -> Mapping[Any, Any]:
-    """That table of the `handlers.py` of all extensions, looked up by name as nothing here names one."""
-    modules = import_module("licorne_core.extensions").modules("handlers")
-    return {key: do for _, module in modules for key, do in getattr(module, table, {}).items()}
 
 
 class OutcomeJob(CommandJob):

@@ -12,19 +12,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, cast
 
+from licorne_core.features import table
 from licorne_core.handlers import gangs, lifecycle, predicates, preemption
 from licorne_core.handlers.clock import follow_time
 from licorne_core.handlers.lifecycle import allocation_made
-from licorne_core.handlers.outcome import (
-    Commands,
-    Deadline,
-    Deadlines,
-    Decisions,
-    Firing,
-    Outcome,
-    TimerJob,
-    of_extensions,
-)
+from licorne_core.handlers.outcome import Commands, Deadline, Deadlines, Decisions, Firing, Outcome, TimerJob
 from licorne_core.handlers.predicates import assume, checks_overdue, take_answer
 from licorne_core.handlers.preemption import nodes_judged, proposal_overdue, victims_judged
 from licorne_core.messages.commands import AnswerPredicates, AnswerPreemptions, NotePredicatesSent
@@ -286,7 +278,7 @@ _DECISIONS: Final[Decisions] = {
     **gangs.DECISIONS,
     **predicates.DECISIONS,
     **preemption.DECISIONS,
-    **of_extensions("DECISIONS"),
+    **table("handlers", "DECISIONS"),
 }
 _DEADLINES: Final[Deadlines] = {
     Due.GO_ON: Deadline(),
@@ -301,7 +293,7 @@ _DEADLINES: Final[Deadlines] = {
     **gangs.DEADLINES,
     **lifecycle.DEADLINES,
     **predicates.DEADLINES,
-    **of_extensions("DEADLINES"),
+    **table("handlers", "DEADLINES"),
 }
 COMMANDS: Final[Commands] = {
     AnswerPredicates: _answer_predicates,

@@ -6,9 +6,9 @@ they read. None of them is made on the way to a decision.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Final
 
+from licorne_core.features import table
 from licorne_core.messages.checks import ExtensionCheck, RuleCheck
 from licorne_core.messages.commands import Hold
 from licorne_core.messages.operators import HeldCheck, OperatorMark, StoppedQueueCheck, told
@@ -32,8 +32,7 @@ QUOTA_CODES: Final = {
 """Codes of `QueueCheck` and `LimitCheck`, by kind of quota; those of extensions, which add checks, follow."""
 RUNNING_CODES: Final = {kind: f"{kind.upper()}_MAX_APPLICATIONS" for kind in QUOTA_CODES}
 """Codes of `RunningCheck`, by kind of quota. Those of extensions bound no number of applications."""
-for _, _module in import_module("licorne_core.extensions").modules("messages"):
-    QUOTA_CODES.update(getattr(_module, "QUOTA_CODES", {}))
+QUOTA_CODES.update(table("messages", "QUOTA_CODES"))
 KINDS: Final = tuple(QUOTA_CODES)
 """The kinds of quotas."""
 

@@ -7,9 +7,9 @@ the reason for its position.
 """
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any, Final
 
+from licorne_core.features import modules
 from licorne_core.messages import reasons
 from licorne_core.messages.operators import (
     APPLICATION_HELD,
@@ -252,10 +252,9 @@ def _named(codes: Sequence[str], quota: Quota) -> tuple[str, str]:
     return codes[reasons.KINDS.index(kind)], subject
 
 
-def _of_extensions(*, applications: bool) -> list[Rule]:
-    """The rules of extensions, looked up by name, as the kernel names none of them."""
-    modules = import_module("licorne_core.extensions").modules("rules")
-    found: list[Rule] = [rule for _, module in modules for rule in module.RULES]
+def _of_features(*, applications: bool) -> list[Rule]:
+    """The rules of features."""
+    found: list[Rule] = [rule for _, module in modules("rules") for rule in module.RULES]
     return [rule for rule in found if (rule.place < Place.DUE) is applications]
 
 
@@ -267,7 +266,7 @@ APPLICATION_RULES: Final = in_order(
         _ApplicationRuns(Place.STATE, (reasons.APPLICATION_NOT_RUNNABLE, APPLICATION_HELD)),
         QUEUE_RUNS,
         _MayStart(Place.START, tuple(reasons.RUNNING_CODES.values()), blockers.RunningLimit),
-        *_of_extensions(applications=True),
+        *_of_features(applications=True),
     )
 )
 """Rules for all asks of an application."""
@@ -288,7 +287,7 @@ ASK_RULES: Final = in_order(
         _MayBeAsked(Place.ANSWER, (reasons.TOO_MANY_ANSWERS_OWED,), AnswersOwed, interest=WITH_PREDICATE),
         _HasPlaceTogether(Place.TOGETHER, (GANG_INCOMPLETE,), Incomplete, found_by_search=True),
         _HasPlaceTogether(Place.TOGETHER, (NO_DOMAIN,), NoDomain, found_by_search=True),
-        *_of_extensions(applications=False),
+        *_of_features(applications=False),
     )
 )
 """Rules that come before the search for a node, which costs most (`NodeIndex.best`)."""

@@ -6,9 +6,9 @@ application or the ask. Other tags are kept and not read here.
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import import_module
 from typing import Any, Final
 
+from licorne_core.features import table
 from licorne_core.values.errors import Refusal, Rejected, shown
 
 RUNTIME: Final = "licorne/runtime"
@@ -49,10 +49,8 @@ _READERS: Final[_Readers] = {
 
 @cache
 def _readers() -> _Readers:
-    """With those in the `keys.py` of extensions, which are looked up by name, as nothing here names one."""
-    modules = import_module("licorne_core.extensions").modules("keys")
-    added = {name: read for _, module in modules for name, read in getattr(module, "TAGS", {}).items()}
-    return {**_READERS, **added}
+    """With those in the `keys.py` of features."""
+    return {**_READERS, **table("keys", "TAGS")}
 
 
 def check_tags(tags: Mapping[str, str]) -> None:

@@ -7,8 +7,9 @@ are renamings: messages of `State`, REST, the rows of the page.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, field, fields
 from functools import cache
-from importlib import import_module
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, cast, get_origin, get_type_hints
+
+from licorne_core.features import modules
 
 S = TypeVar("S")
 C = TypeVar("C")
@@ -34,15 +35,15 @@ class Added(NamedTuple):
     """True if it depends on the time of the report, in unix seconds, which is given then as well."""
 
 
-def _of_extensions(table: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Tables of that name in the `reports.py` of extensions, with the names of these."""
-    for name, module in import_module("licorne_core.extensions").modules("reports"):
+def _of_features(table: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Tables of that name in the `reports.py` of features, with the names of these."""
+    for name, module in modules("reports"):
         yield name, getattr(module, table, {})
 
 
 def lists() -> Mapping[str, Callable[..., Iterator[Any]]]:
-    """The lists that extensions report of a partition, by their names; a None marks a possible pause."""
-    return {name: make for _, made in _of_extensions("LISTS") for name, make in made.items()}
+    """The lists that features report of a partition, by their names; a None marks a possible pause."""
+    return {name: make for _, made in _of_features("LISTS") for name, make in made.items()}
 
 
 class Of(Generic[S, C]):
@@ -55,12 +56,12 @@ class Of(Generic[S, C]):
     def added(
         self, report: str, points: Callable[[S, C], Any], now: Callable[[C], float] | None = None
     ) -> Mapping[str, Any]:
-        """The field `extended`: those that extensions add to the report, as their `reports.py` say."""
+        """The field `extended`: those that features add to the report, as their `reports.py` say."""
 
         @cache
         def those() -> list[tuple[str, Added]]:
             # Looked up on first use: a module of reports may be imported before this one.
-            return [(name, each) for name, some in _of_extensions("FIELDS") for each in some.get(report, ())]
+            return [(name, each) for name, some in _of_features("FIELDS") for each in some.get(report, ())]
 
         def read(thing: S, context: C) -> Mapping[str, object]:
             named = points(thing, context).named
@@ -107,7 +108,7 @@ def _made(arguments: str, lines: list[str], known: dict[str, Any]) -> Any:
 
 
 def types_of(report: type) -> dict[str, Any]:
-    """Types of the fields, with those of extensions; None where a compiled class lacks them."""
+    """Types of the fields, with those of features; None where a compiled class lacks them."""
     hints = get_type_hints(report, include_extras=True)
     found: dict[str, Any] = {}
     for item in fields(report):

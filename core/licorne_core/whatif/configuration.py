@@ -61,7 +61,7 @@ PROPERTY_DEFAULTS: Mapping[str, str] = {
     properties.PREEMPTION_MINIMUM_RUNTIME: "none",
     properties.PREEMPTION_LOSS_LIMIT: "none",
     properties.PREEMPTION_VICTIM_ORDER: _STANDARD.preemption_victim_order.value,
-    **{each.key.name: each.unset for each in properties.OF_EXTENSIONS if each.unset},
+    **{each.key.name: each.unset for each in properties.OF_FEATURES if each.unset},
 }
 """Default of each property that the scheduler reads."""
 

@@ -3,7 +3,7 @@
 from typing import Any, get_args
 
 from licorne_core import scheduler
-from licorne_core.extensions import NAMES, modules
+from licorne_core.features import BITS, modules
 from licorne_core.handlers import turn
 from licorne_core.messages.commands import OfNoRm, OfRm, RefuseNewWork, RegisterRm, Tick
 from licorne_core.scheduling.cycle import Measure
@@ -32,6 +32,6 @@ def test_every_decision_is_carried_out() -> None:
 
 def test_every_deadline_does_something() -> None:
     """In steps or at once, but for the one that goes on with what another has begun."""
-    assert {*Due} <= set(turn._DEADLINES) <= {*Due, *NAMES}
+    assert {*Due} <= set(turn._DEADLINES) <= {*Due, *BITS}
     idle = {due for due, one in turn._DEADLINES.items() if one.fire is None and one.work is None}
     assert idle == {Due.GO_ON}

@@ -2,7 +2,7 @@
 
 from typing import Any, get_args
 
-from licorne_core.extensions import modules
+from licorne_core.features import modules
 from licorne_core.messages.commands import ExtensionAnswer, ExtensionCommand, SharedCommand
 from licorne_core.messages.effects import ExtensionEffect
 

@@ -1,7 +1,7 @@
 """The rule that an application that backs off is not tried."""
 
-from licorne_core.extensions import BITS
 from licorne_core.extensions.back_off import NAME
+from licorne_core.features import BITS
 from licorne_core.messages.checks import RuleCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.scheduling.rules import CheckContext, Checks, Place, Rule

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Final
 
-from licorne_core.extensions import BITS
 from licorne_core.extensions.hours import NAME
 from licorne_core.extensions.hours.book import HoursBook
 from licorne_core.extensions.hours.budget import HoursBudget
 from licorne_core.extensions.hours.messages import BUDGET_EXHAUSTED, hours_text, microseconds_as_hours
+from licorne_core.features import BITS
 from licorne_core.messages.checks import RuleCheck
 from licorne_core.model.apps.application import Asking
 from licorne_core.model.queues.queue import Queue

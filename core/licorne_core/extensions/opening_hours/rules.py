@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from licorne_core.extensions import BITS
 from licorne_core.extensions.opening_hours import NAME
 from licorne_core.extensions.opening_hours.terms import clock_time
+from licorne_core.features import BITS
 from licorne_core.messages.checks import RuleCheck
 from licorne_core.model.apps.application import Asking
 from licorne_core.model.queues.queue import Queue

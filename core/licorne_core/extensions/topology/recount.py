@@ -4,9 +4,9 @@ P1  A lost place and its application, which is there and of interest, know each 
     deadline, and the others have no node.
 """
 
-from licorne_core.extensions import BITS
 from licorne_core.extensions.topology import NAME
 from licorne_core.extensions.topology.lost_places import LostPlaces, timer_of
+from licorne_core.features import BITS
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.views.audit.rules import require
 

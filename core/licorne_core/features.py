@@ -1,0 +1,45 @@
+"""The features of a partition, gone over as one table: standard ones first, then extensions.
+
+`standard/__init__.py` and `extensions/__init__.py` name them, in the order in which they are asked at every
+point. Nothing in the kernel names one of them: what a feature adds to it is in modules of these names in the
+feature's folder, which are looked up here. A folder has some of them:
+
+    extension.py  a class `KIND`, an `Extension`, which takes part at the points of `licorne_core/points.py`
+    keys.py       the keys and tags that turn it on, which `config` and `values` read
+    rules.py      rules that may stop asks, which the pass asks for
+    shared.py     a class `SHARED` with what all partitions of a core have in common (`model/core.py`)
+    handlers.py   what its commands, decisions and deadlines do
+    messages.py   its commands, their effects, and codes of its quotas
+    reports.py    the fields that it adds to reports, which `views` read
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final
+
+TABLES: Final = ("licorne_core.standard", "licorne_core.extensions")
+"""The packages of features, each with the names of its folders in `NAMES`."""
+
+_PLACES: Final = tuple((name, f"{table}.{name}") for table in TABLES for name in import_module(table).NAMES)
+
+BITS: Final = {name: 1 << number for number, (name, _) in enumerate(_PLACES, 4)}
+"""The bit of each feature in the `interests` of a thing; the first ones are the kernel's own (`rules`)."""
+
+
+def modules(name: str) -> Iterator[tuple[str, Any]]:
+    """The modules of that name, each with the name of its feature, in the order of the tables."""
+    for feature, folder in _PLACES:
+        place = f"{folder}.{name}"
+        if find_spec(place) is not None:
+            yield feature, import_module(place)
+
+
+def table(module: str, name: str) -> Mapping[Any, Any]:
+    """The mappings of that name in the modules of all features, as one."""
+    return {key: each for _, found in modules(module) for key, each in getattr(found, name, {}).items()}
+
+
+def kinds() -> tuple[tuple[str, int, Any], ...]:
+    """Name, bit and class of each feature that takes part in partitions, in the order of the tables."""
+    return tuple((name, BITS[name], module.KIND) for name, module in modules("extension"))
