@@ -254,8 +254,11 @@ class SharedQuota(Quota):
     """Words of events for asks that exceed it."""
     lack: str
     """Reason for passing over them."""
-    waiters: dict[PartitionName, None]
-    """Partitions with asks that this quota blocks."""
+    waiters: dict[PartitionName, object]
+    """Partitions with asks that this quota blocks, each with what it knows them by.
+
+    A partition may be there again under its name before the one before is taken apart.
+    """
 
     def __init__(self, kind: str, name: str, room: Room, lack: str) -> None:
         """Start unbooked and unbounded."""

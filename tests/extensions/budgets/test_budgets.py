@@ -245,6 +245,23 @@ def test_a_removed_partition_gives_back() -> None:
     assert keys(driver.do(reload(QUEUES, rm="one"))) == ["k2"]
 
 
+def test_who_waits_is_known_while_its_former_partition_is_taken_apart() -> None:
+    """An RM registers anew while asks of it wait for a budget, as they do again: it hears of more room."""
+    driver = joined("one", "two", sweep=50)
+    driver.do(budgets(budget(memory=1)))
+    assert wants(driver, "two", "k1", memory=1) == ["k1"]
+    assert wants(driver, "one", *(f"k{number}" for number in range(2_000)), memory=1) == []
+    for command in (
+        register(QUEUES, rm="one"),
+        nodes(node("n", memory=100), rm="one"),
+        apps(app("app", "root.a"), rm="one"),
+        asks(ask("app", "again", size={"memory": 1}), rm="one"),
+    ):
+        driver.send(command)
+    driver.run()
+    assert ends(driver, "two", "k1") == ["again"]
+
+
 def test_an_application_that_goes_gives_back() -> None:
     """The removal of an application wakes those of another RM who wait for its budget."""
     driver = joined("one", "two")

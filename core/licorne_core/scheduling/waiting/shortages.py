@@ -29,7 +29,7 @@ class QuotaPool(Pool):
         self._all = blockers
         self.known: dict[Items, QuotaShortage] = {}
         if isinstance(quota, SharedQuota):
-            quota.waiters[blockers.partition] = None
+            quota.waiters[blockers.partition] = blockers
 
     def shortage(self, items: Items) -> "QuotaShortage":
         """The shortage of these amounts."""
@@ -56,7 +56,9 @@ class QuotaPool(Pool):
         if not self.known:
             self._all.drop(QuotaPool, self.thing)
             if isinstance(self.thing, SharedQuota):
-                self.thing.waiters.pop(self._all.partition, None)
+                name, waiters = self._all.partition, self.thing.waiters
+                if waiters.get(name) is self._all:
+                    del waiters[name]
 
 
 class QuotaShortage(Shortage):
