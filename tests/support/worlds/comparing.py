@@ -24,6 +24,7 @@ from support.oracle import Made, Oracle, Released
 from support.oracle.backfill import Unplanned
 from support.oracle.deciding import Outcome, Search, Waits
 from support.oracle.doing import carry_out
+from support.oracle.reserving import GiveUp
 from support.oracle.turns import (
     SEARCH_INTERVAL,
     begin_turn,
@@ -184,6 +185,9 @@ class _Pair:
             if self.oracle.runnable(name):
                 begin_turn(partition)
                 left = peek(partition, self.driver.now)
+                if isinstance(left.decision, GiveUp) and not any(app.asks for app in partition.apps.values()):
+                    # No turn comes before the next ask, and a review that is due waits for it.
+                    continue
                 searches = left.searches if partition.nodes else []
                 waits = left.decision or left.backing_off or searches
                 assert not waits, f"{name} rests, though there is {left}"
