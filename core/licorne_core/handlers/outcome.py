@@ -1,7 +1,7 @@
 """Outcome of a command or a turn, gathered by kind (spec § 1.6.8)."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from licorne_core.messages.commands import LargeCommand, TerminationType
@@ -20,8 +20,10 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.partitions.jobs import CommandJob, Job, Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.scheduling.calls import Call
+from licorne_core.scheduling.predicates import PredicateCheck
 from licorne_core.values.asks import Allocation
-from licorne_core.values.ids import RmId
+from licorne_core.values.ids import NodeId, RmId
 from licorne_core.values.timers import Timer
 
 KEEPING_ON_TIMEOUT = "releasing allocated placeholders on placeholder timeout"
@@ -165,6 +167,19 @@ Commands = Mapping[type, Callable[[Registry, Rm, Any, float], list[Effect]]]
 """How commands of an RM that is registered are carried out, by their types."""
 Deadlines = Mapping[str, Deadline]
 """What is done at deadlines, by their kinds, or for those of an extension by their names."""
+
+
+class Answered(NamedTuple):
+    """What is done with the RM's answer to a question that `Call.asker` waits for."""
+
+    judged: Callable[[Partition, PredicateCheck, Collection[NodeId], float, Outcome], None]
+    """It refuses these nodes, and accepts the others of the check."""
+    overdue: Callable[[Partition, Call, float, Outcome], None]
+    """It has not answered in time."""
+
+
+Answers = Mapping[type, Answered]
+"""By the types of those that wait for answers."""
 Decisions = Mapping[type, Callable[[Partition, Any, float, Outcome], Sequence[Allocation] | None]]
 """How decisions by which no single ask is placed are carried out, by their types."""
 

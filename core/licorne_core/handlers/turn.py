@@ -13,13 +13,21 @@ from itertools import islice
 from typing import Final, cast
 
 from licorne_core.features import table
-from licorne_core.handlers import gangs, lifecycle, predicates, preemption
+from licorne_core.handlers import gangs, lifecycle, predicates
 from licorne_core.handlers.clock import follow_time
 from licorne_core.handlers.lifecycle import allocation_made
-from licorne_core.handlers.outcome import Commands, Deadline, Deadlines, Decisions, Firing, Outcome, TimerJob
+from licorne_core.handlers.outcome import (
+    Answers,
+    Commands,
+    Deadline,
+    Deadlines,
+    Decisions,
+    Firing,
+    Outcome,
+    TimerJob,
+)
 from licorne_core.handlers.predicates import assume, checks_overdue, take_answer
-from licorne_core.handlers.preemption import nodes_judged, proposal_overdue, victims_judged
-from licorne_core.messages.commands import AnswerPredicates, AnswerPreemptions, NotePredicatesSent
+from licorne_core.messages.commands import AnswerPredicates, NotePredicatesSent
 from licorne_core.messages.effects import Effect
 from licorne_core.model.queues.changes import Change, facts, snapshot
 from licorne_core.model.queues.queue import Queue
@@ -27,9 +35,9 @@ from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.scheduling.calls import Call
 from licorne_core.scheduling.measures import Candidate
 from licorne_core.scheduling.predicates import PredicateCheck
-from licorne_core.scheduling.preempting import Call, PreemptionCall
 from licorne_core.values.asks import Allocation
 from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due, Timer
@@ -56,24 +64,11 @@ def _answer_predicates(_: Registry, rm: Rm, command: AnswerPredicates, now: floa
             continue
         concerned[partition] = None
         check = take_answer(partition, answer, now, outcome)
-        if check is not None and check.proposal is not None:
+        if check is not None and check.asker is not None:
             refused = {refusal.node_id for refusal in answer.refused}
-            nodes_judged(partition, check, check.proposal, refused, now, outcome)
+            _ANSWERS[type(check.asker)].judged(partition, check, refused, now, outcome)
     asked = [effect for each in concerned for effect in each.calls.take_unsaid()]
     return outcome.effects(rm.rm_id) + asked
-
-
-def _answer_preemptions(_: Registry, rm: Rm, command: AnswerPreemptions, now: float) -> list[Effect]:
-    """Take the RM's choice of victims. An answer to a check that is not open is ignored."""
-    outcome = Outcome()
-    for answer in command.answers:
-        name = rm.context.partition_of(answer.check)
-        partition = None if name is None else rm.find(name)
-        call = None if partition is None else partition.calls.find(answer.check)
-        if partition is not None and isinstance(call, PreemptionCall) and call.proposal is not None:
-            partition.calls.close(answer.check)
-            victims_judged(partition, call.proposal, answer.needed, now, outcome)
-    return outcome.effects(rm.rm_id)
 
 
 def _answers_overdue(firing: Firing, timer: Timer) -> None:
@@ -88,8 +83,8 @@ def _answers_overdue(firing: Firing, timer: Timer) -> None:
     if checks:
         checks_overdue(partition, checks, now, outcome)
     for call in calls:
-        if call.proposal is not None:
-            proposal_overdue(partition, call.proposal, now, outcome)
+        if call.asker is not None:
+            _ANSWERS[type(call.asker)].overdue(partition, call, now, outcome)
 
 
 MOST = 500
@@ -277,9 +272,9 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
 _DECISIONS: Final[Decisions] = {
     **gangs.DECISIONS,
     **predicates.DECISIONS,
-    **preemption.DECISIONS,
     **table("handlers", "DECISIONS"),
 }
+_ANSWERS: Final[Answers] = table("handlers", "ANSWERS")
 _DEADLINES: Final[Deadlines] = {
     Due.GO_ON: Deadline(),
     Due.CLEAN_QUEUES: Deadline(work=clean_queues),
@@ -297,6 +292,5 @@ _DEADLINES: Final[Deadlines] = {
 }
 COMMANDS: Final[Commands] = {
     AnswerPredicates: _answer_predicates,
-    AnswerPreemptions: _answer_preemptions,
     NotePredicatesSent: _note_sent,
 }

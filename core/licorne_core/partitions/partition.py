@@ -31,11 +31,12 @@ from licorne_core.model.rm_context import RmContext
 from licorne_core.model.usage import Usage
 from licorne_core.partitions.jobs import Job
 from licorne_core.points import Former, Kinds, Points
+from licorne_core.scheduling.calls import OpenCalls
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.predicates import PredicateChecks, PredicateResults
-from licorne_core.scheduling.preempting import OpenCalls, Preemption
+from licorne_core.scheduling.preempting import Preemption
 from licorne_core.scheduling.preemption import Losses, PreemptionSearch
 from licorne_core.scheduling.preemption.ledger import Ledger
 from licorne_core.scheduling.reservations.reserving import Reservations

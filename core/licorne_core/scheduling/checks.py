@@ -28,7 +28,7 @@ from licorne_core.model.apps.requests import Setback
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.queues.queue import Queue, stopped_above
 from licorne_core.model.quotas import Quota, SharedQuota, Tracker, excess, first_exceeded
-from licorne_core.scheduling.preempting import AnswersOwed
+from licorne_core.scheduling.calls import AnswersOwed
 from licorne_core.scheduling.rules import (
     IN_GANG,
     RESERVED,

@@ -23,8 +23,8 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.model.rm_context import RmContext
+from licorne_core.scheduling.calls import AnswersOwed, Call, OpenCalls
 from licorne_core.scheduling.node_search.candidates import NodeIndex
-from licorne_core.scheduling.preempting import AnswersOwed, Call, OpenCalls, Proposal
 from licorne_core.values.asks import AskClass, Reservation
 from licorne_core.values.ids import NodeId
 from licorne_core.values.timers import Due, Timer, Timers
@@ -205,10 +205,9 @@ class PredicateChecks:
                 check.gang = app
                 app.gang.questions += 1
 
-    def ask_to_preempt(self, proposal: Proposal) -> None:
-        """Ask about the nodes of the plans of a proposal, for its ask."""
-        check = self._put(proposal.request, proposal.unknown, allocate=False)
-        check.proposal = proposal
+    def ask_for(self, asker: object, request: Request, nodes: Iterable[Node]) -> None:
+        """Ask about nodes for an ask: nothing is booked there, and `asker` decides by the answer."""
+        self._put(request, nodes, allocate=False).asker = asker
 
     def ask_again(self, assumed: Assumed) -> None:
         """Move an assumed ask to a new check, as its node has changed."""

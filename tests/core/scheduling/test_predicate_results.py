@@ -12,7 +12,7 @@ from licorne_core.messages.commands import (
     PredicatePolicy,
 )
 from licorne_core.messages.effects import Effect
-from licorne_core.scheduling import predicates, preempting
+from licorne_core.scheduling import calls, predicates
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId
 from support.core.builders import (
@@ -271,7 +271,7 @@ def test_a_reserved_ask_goes_on_when_there_is_room_for_one_more_that_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A reserved ask that owed answers have stopped is tried when one of these asks is released."""
-    monkeypatch.setattr(preempting, "MAX_ASSUMED", 1)
+    monkeypatch.setattr(calls, "MAX_ASSUMED", 1)
     core = cluster(1)
     core.do(nodes(node("drained", NodeAction.CREATE_DRAIN, vcore=20)))
     core.do(asks(ask("one", "filler", vcore=8)))

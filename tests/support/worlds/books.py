@@ -12,7 +12,7 @@ from licorne_core.model.apps.requests import VICTIMS, RequestState
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import QueueState
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.preempting import preemption_request_of
+from licorne_core.scheduling.preempting import Proposal, preemption_request_of
 from support.oracle import PartitionOracle
 from support.oracle.backfill import holders
 from support.oracle.books import AppRecord, Kind
@@ -158,7 +158,8 @@ def _id(node: Node) -> str:
 def _questions(partition: Partition) -> Keys:
     """The asks for which the RM is asked about victims."""
     calls = [partition.calls.find(number) for number in partition.calls.numbers]
-    proposals = [call.proposal for call in calls if call is not None and call.proposal is not None]
+    askers = [None if call is None else call.asker for call in calls]
+    proposals = [one for one in askers if isinstance(one, Proposal)]
     return {(one.app.app_id, f"victims for {one.request.key}"): "asked" for one in proposals}
 
 

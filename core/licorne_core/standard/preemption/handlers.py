@@ -4,9 +4,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from licorne_core.handlers.outcome import Decisions, Outcome
+from licorne_core.handlers.outcome import Answered, Answers, Commands, Decisions, Outcome
 from licorne_core.handlers.victims import record_of, stop_victims
-from licorne_core.messages.commands import FailMode
+from licorne_core.messages.commands import AnswerPreemptions, FailMode
+from licorne_core.messages.effects import Effect
 from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
@@ -14,11 +15,19 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
 from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.points import MOST_SETTLED
+from licorne_core.scheduling.calls import Call
 from licorne_core.scheduling.checks import STOPPABLE, application_blocker
 from licorne_core.scheduling.measures import stops_preemption
 from licorne_core.scheduling.predicates import PredicateCheck
-from licorne_core.scheduling.preempting import Proposal, ToClear, ToPreempt, preemption_request_of
+from licorne_core.scheduling.preempting import (
+    PreemptionCall,
+    Proposal,
+    ToClear,
+    ToPreempt,
+    preemption_request_of,
+)
 from licorne_core.scheduling.preemption import Plan, Victim
 from licorne_core.scheduling.preemption.hosts import is_free_for
 from licorne_core.scheduling.preemption.ledger import numbers_of
@@ -65,7 +74,7 @@ def _ask(partition: Partition, app: Application, request: Request, plans: tuple[
         proposal = proposal.upto_known()
         if not proposal.unknown:
             return False
-        partition.predicates.ask_to_preempt(proposal)
+        partition.predicates.ask_for(proposal, request, proposal.unknown)
     preemption.questions_open.count += 1
     partition.escalation.ask_about_victims(wants)
     return True
@@ -78,7 +87,20 @@ def clear(partition: Partition, found: ToClear, now: float, outcome: Outcome) ->
     _stop_for(partition, beneficiary, victims, now, outcome)
 
 
-def victims_judged(
+def answer_preemptions(_: Registry, rm: Rm, command: AnswerPreemptions, now: float) -> list[Effect]:
+    """Take the RM's choice of victims. An answer to a check that is not open is ignored."""
+    outcome = Outcome()
+    for answer in command.answers:
+        name = rm.context.partition_of(answer.check)
+        partition = None if name is None else rm.find(name)
+        call = None if partition is None else partition.calls.find(answer.check)
+        if partition is not None and isinstance(call, PreemptionCall):
+            partition.calls.close(answer.check)
+            _victims_judged(partition, call.proposal, answer.needed, now, outcome)
+    return outcome.effects(rm.rm_id)
+
+
+def _victims_judged(
     partition: Partition,
     proposal: Proposal,
     needed: Mapping[NodeId, int],
@@ -95,16 +117,16 @@ def victims_judged(
 def nodes_judged(
     partition: Partition,
     check: PredicateCheck,
-    proposal: Proposal,
     refused: Collection[NodeId],
     now: float,
     outcome: Outcome,
 ) -> None:
-    """Take the nodes of the check's proposal that the RM refuses with any victims.
+    """Take the nodes of the proposal that the RM refuses with any victims.
 
     If it has changed a node meanwhile, its consent is void: then it is asked again.
     """
     _note_answer(partition)
+    proposal = _proposal_of(check)
     name = (check.ask_class, False)
     agreed = [
         plan
@@ -120,15 +142,23 @@ def nodes_judged(
     _settle(partition, proposal, choices, nodes, now, outcome)
 
 
-def proposal_overdue(partition: Partition, proposal: Proposal, now: float, outcome: Outcome) -> None:
+def proposal_overdue(partition: Partition, call: Call, now: float, outcome: Outcome) -> None:
     """Settle an unanswered proposal by the RM's fail mode."""
     _note_answer(partition)
+    proposal = _proposal_of(call)
     policy = partition.rm.predicates
     if policy is not None and policy.fail_mode is FailMode.OPEN:
         needed = {plan.node.node_id: plan.start for plan in proposal.plans}
         _settle(partition, proposal, _choices(proposal.plans, needed), (), now, outcome)
     elif _is_current(partition, proposal):
         partition.escalation.pause(proposal.wants, now)
+
+
+def _proposal_of(call: Call) -> Proposal:
+    """The plans that wait for the answer."""
+    proposal = call.asker
+    assert isinstance(proposal, Proposal), f"question {call.number} is about a proposal"
+    return proposal
 
 
 def _note_answer(partition: Partition) -> None:
@@ -273,3 +303,5 @@ def _keep_node(partition: Partition, beneficiary: Beneficiary, now: float) -> No
 
 
 DECISIONS: Final[Decisions] = {ToPreempt: preempt, ToClear: clear}
+ANSWERS: Final[Answers] = {Proposal: Answered(nodes_judged, proposal_overdue)}
+COMMANDS: Final[Commands] = {AnswerPreemptions: answer_preemptions}

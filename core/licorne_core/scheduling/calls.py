@@ -1,0 +1,173 @@
+"""Questions to the RM that are open, of all kinds (spec § 8.4).
+
+A pass never waits for an answer of the RM. The deadline of an answer starts when the question is
+written to the RM, and questions that were written together share a deadline.
+"""
+
+from collections.abc import Sized
+
+from licorne_core.messages.effects import (
+    AskedCheck,
+    AskedPreemption,
+    Effect,
+    PredicatesAsked,
+    PreemptionsAsked,
+)
+from licorne_core.model.rm_context import RmContext
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.values.ids import PartitionName, rm_of
+from licorne_core.values.timers import Due, Timer, Timers
+
+
+class Call:
+    """A question to the RM."""
+
+    __slots__ = ("asker", "behind", "number", "sent_at", "sent_with")
+
+    def __init__(self, number: int) -> None:
+        """Start unwritten."""
+        self.asker: object = None
+        """What waits for the answer beside asks, as a feature's `ANSWERS` know it; None for nothing."""
+        self.behind = 0
+        """Number of asks that waited for answers when the question was put."""
+        self.sent_at = 0.0
+        """Time of its writing, in unix seconds; 0 before."""
+        self.number = number
+        """Number of the question, ascending within a registration."""
+        self.sent_with = 0
+        """Number of the last question written together with this one; 0 before it is written."""
+
+
+class OpenCalls:
+    """The open questions of one partition, of all kinds.
+
+    Always true: every open question that was written to the RM has a deadline.
+    """
+
+    def __init__(self, partition: PartitionName, rm: RmContext, timers: Timers[Timer]) -> None:
+        """Start empty."""
+        self._partition = partition
+        self._rm = rm
+        self._timers = timers
+        self._open: dict[int, Call] = {}
+        # The open questions that were written together, by the number of the last of them.
+        self._sent: dict[int, dict[int, None]] = {}
+        # Open questions that are in no effect yet.
+        self._unsaid: list[AskedCheck | AskedPreemption] = []
+
+    @property
+    def numbers(self) -> list[int]:
+        """Numbers of the open questions, ascending."""
+        return list(self._open)
+
+    def next_number(self) -> int:
+        """Number of a new question; the caller opens it at once."""
+        return self._rm.open_check(self._partition)
+
+    def open(self, call: Call, asked: AskedCheck | AskedPreemption) -> None:
+        """Open a question; `asked` is its part of an effect."""
+        self._open[call.number] = call
+        self._unsaid.append(asked)
+
+    def take_unsaid(self) -> list[Effect]:
+        """Effects for questions that are in no effect yet: those about nodes first."""
+        unsaid, policy = self._unsaid, self._rm.predicates
+        if not unsaid or policy is None:
+            return []
+        self._unsaid = []
+        name, rm_id, deadline = self._partition, rm_of(self._partition), policy.deadline
+        effects: list[Effect] = []
+        nodes = [one for one in unsaid if isinstance(one, AskedCheck)]
+        if nodes:
+            effects.append(PredicatesAsked(rm_id=rm_id, partition=name, checks=nodes, deadline=deadline))
+        victims = [one for one in unsaid if isinstance(one, AskedPreemption)]
+        if victims:
+            effects.append(PreemptionsAsked(rm_id=rm_id, partition=name, checks=victims, deadline=deadline))
+        return effects
+
+    def find(self, number: int) -> Call | None:
+        """Open question of the number, if any."""
+        return self._open.get(number)
+
+    def is_awaited(self, call: Call) -> bool:
+        """True if the question is open, and has a deadline if it was written."""
+        if self._open.get(call.number) is not call:
+            return False
+        return not call.sent_with or Timer(Due.ANSWER, check=call.sent_with) in self._timers
+
+    def note_sent(self, numbers: list[int], now: float) -> None:
+        """Start the deadline of questions that were written together; `numbers` ascend."""
+        policy, last = self._rm.predicates, numbers[-1]
+        assert policy is not None, "an RM that has no predicates is not asked"
+        for number in numbers:
+            call = self._open[number]
+            call.sent_with, call.sent_at = last, now
+        self._sent[last] = dict.fromkeys(numbers)
+        self._timers.set(Timer(Due.ANSWER, check=last), now + policy.deadline)
+
+    def overdue(self, last: int) -> list[int]:
+        """Numbers of the unanswered questions that were written together with `last`, ascending."""
+        return list(self._sent[last])
+
+    def close(self, number: int) -> Call | None:
+        """Close a question and return it; None if it is not open."""
+        call = self._open.pop(number, None)
+        if call is None:
+            return None
+        self._rm.close_check(number)
+        if call.sent_with:
+            together = self._sent[call.sent_with]
+            del together[number]
+            if not together:
+                del self._sent[call.sent_with]
+                self._timers.cancel(Timer(Due.ANSWER, check=call.sent_with))
+        return call
+
+
+MAX_ASSUMED = 1024
+"""Most asks of a partition that wait for answers at a time; others are not tried meanwhile."""
+
+MAX_ASSUMED_IN_SILENCE = 8
+"""The same for an RM that missed the last deadline, until it answers again."""
+
+MORE_WHILE_QUICK = 8
+"""Factor of `MAX_ASSUMED` for an RM that is quick: it goes on judging while its answers are on their way."""
+
+QUICK_PART = 0.5
+"""Part of the deadline within which a quick RM answers so many checks."""
+
+
+class AnswersOwed(Blocker):
+    """Blocks asks with a predicate while too many wait for answers of the RM."""
+
+    __slots__ = ("_waiting", "is_quick", "is_silent")
+
+    def __init__(self, waiting: Sized) -> None:
+        """Observe the waiting requests."""
+        super().__init__()
+        self._waiting = waiting
+        self.is_quick = False
+        """True if the RM was quick in its last answer to a check that had many others before it."""
+        self.is_silent = False
+        """True if the RM missed the last deadline, and a missing answer counts as refusal."""
+
+    @property
+    def most(self) -> int:
+        """Most requests that wait for answers at a time."""
+        if self.is_silent:
+            return MAX_ASSUMED_IN_SILENCE
+        return MAX_ASSUMED * (MORE_WHILE_QUICK if self.is_quick else 1)
+
+    def lets_through(self) -> bool:
+        """True if another ask may wait."""
+        return len(self._waiting) < self.most
+
+    def answered(self, call: Call, now: float, deadline: float) -> None:
+        """Note that the RM has answered in time; a deadline takes so many seconds.
+
+        A check that had few others before it says nothing about the speed of the RM.
+        """
+        self.is_silent = False
+        if call.sent_with and call.behind >= MAX_ASSUMED // 2:
+            for_all = (now - call.sent_at) * MAX_ASSUMED * MORE_WHILE_QUICK / call.behind
+            self.is_quick = for_all <= deadline * QUICK_PART
