@@ -1,0 +1,72 @@
+"""Worlds as their commands: recorded with all extensions, and played again where some are not there.
+
+As a program it plays worlds again, each a line of base64 on stdin, until so many are decided as they were:
+``python replayed.py ENOUGH``. It prints how many it has played, and how many of them were. It is run by its
+path, as its package needs all extensions.
+"""
+
+import base64
+import hashlib
+import pickle
+import sys
+from collections.abc import Iterable, Iterator
+
+from licorne_core.messages.commands import Command
+from licorne_core.messages.effects import Effect
+from licorne_core.scheduler import Scheduler
+
+Played = list[tuple[Command, float]]
+"""Commands with their times in unix seconds."""
+
+
+class Recorder(Scheduler):
+    """A core that keeps what it is handed, and a sum of what it answers."""
+
+    def __init__(self) -> None:
+        """As a test drives it."""
+        super().__init__()
+        self.played: Played = []
+        self.sum = hashlib.sha256()
+
+    def handle(self, command: Command, now: float) -> list[Effect]:
+        """Carry it out."""
+        self.played.append((command, now))
+        effects = super().handle(command, now)
+        self.sum.update(repr(effects).encode())
+        return effects
+
+    def line(self) -> bytes:
+        """All of it as a line of text."""
+        return base64.b64encode(pickle.dumps((self.played, self.sum.digest())))
+
+
+def played_again(line: bytes) -> bool | None:
+    """True if the world is decided as it was; None if it has commands of what is not there."""
+    try:
+        played, right = pickle.loads(base64.b64decode(line))
+    except ImportError:
+        return None
+    core = Recorder()
+    try:
+        for command, now in played:
+            core.handle(command, now)
+    except Exception:
+        # Such as a key that is not known, or a decision whose extension is not there.
+        return False
+    return bool(core.sum.digest() == right)
+
+
+def until_enough(lines: Iterable[bytes], enough: int) -> Iterator[bool]:
+    """Play worlds again until so many are decided as they were."""
+    for line in lines:
+        found = played_again(line)
+        if found is not None:
+            yield found
+        enough -= bool(found)
+        if not enough:
+            return
+
+
+if __name__ == "__main__":
+    found = list(until_enough(sys.stdin.buffer, int(sys.argv[1])))
+    print(len(found), sum(found))
