@@ -224,7 +224,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     """Make up to so many decisions, each after the one before was booked (spec § 8.1)."""
     made: list[Allocation] = []
     outcome = Outcome()
-    cycle = partition.cycle
+    cycle, effort = partition.cycle, partition.effort
     allocate = partition.allocations.allocate
     predicates = partition.predicates
     partition.counters.turns += 1
@@ -234,7 +234,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     for _ in range(decisions):
         decision = cycle.next()
         if decision is None:
-            partition.wakeups.waiting.runnable = cycle.tired or cycle.postponed
+            partition.wakeups.waiting.runnable = effort.tired or cycle.postponed
             break
         if type(decision) is not tuple:
             made += _DECISIONS[type(decision)](partition, decision, now, outcome) or ()
@@ -254,9 +254,10 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         partition.dirty.open_blockers()
     if partition.usage.touched:
         partition.settle(now)
-    partition.counters.asks_tried = cycle.tried
-    partition.counters.work = cycle.cost
-    partition.counters.search_work = partition.preemption.work
+    partition.counters.asks_tried = effort.tried
+    partition.counters.work = effort.cost
+    search = partition.preemption.search
+    partition.counters.search_work = search.work // search.of_a_try
     if made:
         outcome.made[partition] = made
     effects = outcome.effects(partition.rm_id, made_first=True)

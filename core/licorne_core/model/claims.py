@@ -11,6 +11,7 @@ from typing import Any
 from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request
+from licorne_core.model.effort import LOOKS_OF_A_TRY, Search
 from licorne_core.model.nodes.node import Node
 from licorne_core.values.asks import AskClass
 
@@ -98,13 +99,14 @@ def rooms_of(app: Application, request: Request) -> list[KeptRoom]:
     return [room for room in app.gang.rooms if room.request is request]
 
 
-class Claims:
-    """The claims of one partition, and the kept rooms."""
+class Claims(Search):
+    """The claims of one partition, and the kept rooms. Its work are looks at nodes."""
 
-    __slots__ = ("held", "now", "reasons", "rooms", "work")
+    __slots__ = ("held", "now", "reasons", "rooms")
 
     def __init__(self) -> None:
         """Start empty."""
+        super().__init__(LOOKS_OF_A_TRY)
         self.held: dict[Claim, None] = {}
         """The claims, in the order in which they were made."""
         self.rooms: dict[KeptRoom, None] = {}
@@ -113,5 +115,3 @@ class Claims:
         """All that a `Room.reason` may be."""
         self.now = 0.0
         """Time of the turn that decides now, in unix seconds: runtimes count from it; 0 before the first."""
-        self.work = 0
-        """What searches for claims have cost so far, in looks at nodes (`LOOKS_OF_A_TRY`)."""

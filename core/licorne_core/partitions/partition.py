@@ -19,6 +19,7 @@ from licorne_core.messages.reports import Turn
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import TERMINATED_TIME
 from licorne_core.model.claims import Claims
+from licorne_core.model.effort import Effort
 from licorne_core.model.limits import LimitBook
 from licorne_core.model.meter import Meter
 from licorne_core.model.nodes.book import NodeBook
@@ -97,7 +98,7 @@ class Partition:
         self.usage = Usage(now)
         self.dirty = Dirty(self.tree, self.index, self.wakeups, self.usage)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
-        self.claims = Claims()
+        self.claims, self.effort = Claims(), Effort()
         self.losses, self.ledger = Losses(), Ledger()
         """The ledger has records of preempted allocations, with beneficiary and reason."""
         self.reservations = Reservations(
@@ -159,6 +160,7 @@ class Partition:
             Watch(self.journal),
             self.journal,
             self.rm.core,
+            self.effort,
             self.claims,
             self.ledger,
             options.tuning,
@@ -176,6 +178,7 @@ class Partition:
             self.tally.in_units,
             part=part,
         )
+        self.effort.count(self.index.heaps, search, self.claims)
         preemption = Preemption(search, self.rm, self.wakeups.blockers, enabled=enabled)
         self.wakeups.blockers.add(preemption, preemption.questions_open)
         return preemption

@@ -91,6 +91,7 @@ def _take_apart(partition: Partition) -> Iterator[int]:
         yield from _empty(known)
     partition.wakeups.clear()
     partition.nodes.changed.clear()
+    partition.effort.forget()
     partition.points.close(partition.check_context)
 
 

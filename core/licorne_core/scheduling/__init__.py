@@ -53,8 +53,9 @@ request in each stretch of the line, and skips stretches that want more than is 
 want about the same, most stretches are skipped. Where large and small sizes alternate, the cost of a
 change grows with the number of sizes.
 
-Asks with a node reserved come before all others (`order.py`), then applications whose placeholders can
-be replaced by real asks (`replacing.py`). They use the same blockers. Woken ones have rankings of their
+Stages of the pass come before the queues (`stages.py`): asks with a claim, asks with a node reserved
+(`order.py`), applications whose placeholders can be replaced by real asks (`replacing.py`). They use the same
+blockers. Woken ones have rankings of their
 own from root down, under the same keys. A pass that finds nothing ends with a review of the reservations,
 once a second (`reservations/review.py`), which considers some groups of the backlog
 (`waiting/wakeups.py`).

@@ -13,7 +13,7 @@ about first. So a refusal leads to another search, and never to a gang without s
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from licorne_core.messages.together import GANG_INCOMPLETE, NO_DOMAIN, TogetherCheck
 from licorne_core.model.apps.application import Application, Asking
@@ -22,6 +22,7 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.members import Share, gather_gang, missing_of
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.claims import KeptRoom, room_for
+from licorne_core.model.effort import Search
 from licorne_core.model.nodes.domains import Domain, Domains, Path
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
@@ -38,7 +39,7 @@ from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import in_units
 
-NODES_OF_A_TRY = 8
+NODES_OF_A_TRY: Final = 8
 """Nodes whose examination for a gang costs as much as trying one ask."""
 
 
@@ -64,19 +65,21 @@ Together = GangPlacement | NodeQuestion | MemberPlacement
 """Decisions about members of gangs."""
 
 
-class GangSearch:
-    """Finds the places of whole gangs in one partition; books nothing."""
+class GangSearch(Search):
+    """Finds the places of whole gangs in one partition; books nothing.
+
+    Its work are nodes examined and members placed.
+    """
 
     def __init__(self, context: CheckContext, part: int, remedies: Remedies) -> None:
         """Search in the partition of the context; a search looks at about `part` new nodes at a time.
 
         Some of the remedies may be for gangs that found no place.
         """
+        super().__init__(NODES_OF_A_TRY)
         self._context = context
         self._remedies = remedies
         self._tables = SlotTables(context.node_book, part)
-        self.work = 0
-        """Nodes examined and members placed so far; `NODES_OF_A_TRY` cost as much as a try."""
 
     @property
     def always(self) -> bool:

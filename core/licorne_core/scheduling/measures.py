@@ -5,7 +5,7 @@ the remedies, to which extensions add theirs. A remedy changes waiting lines and
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Sized
 from math import inf
 from typing import Any, NamedTuple
 
@@ -64,6 +64,17 @@ class Remedy(ABC):
     def __init__(self, context: CheckContext) -> None:
         """In the partition of the context."""
         self.context = context
+        self.used: Sized = ()
+        """Not empty if it has done some of what it may do in a turn: it is told of the next one then."""
+
+    def begin_turn(self) -> Sequence[Blocker]:
+        """Another turn begins: the blockers that this may open."""
+        return ()
+
+    @property
+    def is_postponed(self) -> bool:
+        """True if asks wait for the next turn, as it has done enough for them in this one."""
+        return False
 
     @property
     def is_for_gangs(self) -> bool:
@@ -104,6 +115,20 @@ class Reserving(Remedy):
 
 class Preempting(Remedy):
     """Victims stop for the ask."""
+
+    def __init__(self, context: CheckContext) -> None:
+        """In the partition of the context."""
+        super().__init__(context)
+        self.used = context.preemption.searches
+
+    def begin_turn(self) -> Sequence[Blocker]:
+        """All leaves may have their searches again."""
+        return self.context.preemption.begin_turn()
+
+    @property
+    def is_postponed(self) -> bool:
+        """True if a search is put off until the next turn."""
+        return self.context.preemption.is_postponed
 
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
         """True if a queue or the nodes stop asks that may go to any node."""

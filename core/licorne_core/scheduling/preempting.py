@@ -107,9 +107,6 @@ MOST_QUESTIONS = 128
 MOST_PLANS = 10
 """Most nodes in a question about victims (spec § 9.4.5)."""
 
-ALLOCATIONS_OF_A_TRY = 8
-"""Allocations whose examination costs as much as trying one ask."""
-
 DOES_NOT_HELP = "Preemption does not help"
 REASONS = {
     Law.NO_GUARANTEE: "Preemption queue guarantees check failed",
@@ -211,36 +208,28 @@ class Preemption:
         self._blockers = blockers
         self.enabled = enabled
         self._rm = rm
-        self._searches: dict[Queue, int] = {}
+        self.searches: dict[Queue, int] = {}
+        """Searches of this turn, by leaf."""
         self.questions_open = QuestionsOpen()
         """Blocks asks with a victim question while too many questions are open."""
 
-    @property
-    def work(self) -> int:
-        """Cost of all searches so far, in tries."""
-        return self.search.work // ALLOCATIONS_OF_A_TRY
-
     def begin_turn(self) -> list[NextTurn]:
         """Allow all leaves their searches again; return the blockers of asks that wait for this."""
-        if not self._searches:
-            return []
-        self._searches.clear()
+        self.searches.clear()
         return list(self._blockers.of(NextTurn).values())
 
     @property
     def is_postponed(self) -> bool:
         """True if a search is postponed to the next turn."""
-        if not self._searches:
-            return False
         return any(not blocker.lets_through() for blocker in self._blockers.of(NextTurn).values())
 
     def has_search(self, leaf: Queue) -> bool:
         """True if the leaf has a search left in this turn."""
-        return self._searches.get(leaf, 0) < MOST_SEARCHES
+        return self.searches.get(leaf, 0) < MOST_SEARCHES
 
     def count_search(self, leaf: Queue) -> None:
         """Count a search of the leaf."""
-        self._searches[leaf] = self._searches.get(leaf, 0) + 1
+        self.searches[leaf] = self.searches.get(leaf, 0) + 1
 
     def next_turn(self, leaf: Queue) -> NextTurn:
         """Blocker of the leaf's searches until the next turn."""

@@ -5,12 +5,13 @@ placeholders have changed, or when a node that the RM refused changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.requests import Place, Request
 from licorne_core.model.apps.states import SCHEDULABLE
+from licorne_core.model.effort import Search
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.order import PriorityPass, app_key
@@ -20,7 +21,7 @@ from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId
 from licorne_core.values.ranking import Key
 
-PLACEHOLDERS_OF_A_TRY = 8
+PLACEHOLDERS_OF_A_TRY: Final = 8
 """Placeholders whose examination costs as much as trying one ask."""
 
 
@@ -110,8 +111,11 @@ class ReplacingApps(PriorityPass[Application]):
                 del self._refused[node]
 
 
-class ReplacementSearch:
-    """Finds the next replacement of an application; changes no books."""
+class ReplacementSearch(Search):
+    """Finds the next replacement of an application; changes no books.
+
+    Its work are asks and placeholders examined.
+    """
 
     def __init__(
         self,
@@ -120,11 +124,10 @@ class ReplacementSearch:
         elsewhere: Callable[[Application, Request], Node | Blocker],
     ) -> None:
         """Start with these nodes; `elsewhere` finds another node than that of a placeholder."""
+        super().__init__(PLACEHOLDERS_OF_A_TRY)
         self._nodes = nodes
         self._elsewhere = elsewhere
         self._predicates = predicates
-        self.looked_at = 0
-        """Asks and placeholders examined so far; `PLACEHOLDERS_OF_A_TRY` cost as much as a try."""
 
     def find(self, app: Application) -> Replacement | Cancellation | Obstacles:
         """Return the first pair of a real ask and a placeholder, or the obstacles.
@@ -148,11 +151,11 @@ class ReplacementSearch:
             if ask_class.required_node is not None:
                 if task_group not in by_node:
                     by_node[task_group] = _ByNode(free)
-                    self.looked_at += len(free)
+                    self.work += len(free)
                 free = by_node[task_group].for_ask(ask_class, ask_class.required_node)
-            self.looked_at += 1
+            self.work += 1
             for placeholder in free:
-                self.looked_at += 1
+                self.work += 1
                 if not is_covered(ask_class, placeholder.ask.ask_class):
                     return Cancellation(app, request, placeholder)
                 node = self._node_of(placeholder)

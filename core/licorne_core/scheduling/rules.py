@@ -13,6 +13,7 @@ from licorne_core.messages.effects import ExtensionEffect
 from licorne_core.model.apps.application import Application
 from licorne_core.model.claims import Claims
 from licorne_core.model.core import Core
+from licorne_core.model.effort import Effort
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.tree import QueueTree
@@ -53,6 +54,7 @@ class CheckContext:
     watch: Watch
     journal: Journal
     core: Core
+    effort: Effort
     claims: Claims
     ledger: Ledger
     tuning: Tuning

@@ -293,7 +293,7 @@ def _not_allowed(partition: Partition, app: Application, request: Request) -> Pr
         return PreemptionCheck(code="PREEMPTION_NOT_ALLOWED", text=text, passed=False)
     delay = partition.leaf_of(app).settings.preemption_delay
     since = request.create_time
-    if partition.cycle.turn_time < since + delay:
+    if partition.effort.now < since + delay:
         text = f"it preempts nobody before it has waited for {delay:g} s (preemption.delay)"
         return PreemptionCheck(code="PREEMPTION_DELAYED", text=text, passed=False, until=since + delay)
     return None
@@ -329,7 +329,7 @@ def _searched(partition: Partition, request: Request) -> PreemptionCheck:
         settled=found.settled,
         guaranteed=found.guaranteed,
         causes={out.value: count for out, count in sorted(found.out.items())},
-        until=until if until > partition.cycle.turn_time else 0.0,
+        until=until if until > partition.effort.now else 0.0,
     )
 
 

@@ -246,9 +246,9 @@ def test_asks_that_fit_nowhere_do_not_make_a_turn_endless() -> None:
     driver.send(SetHold(rm_id=RmId(RM), hold=Hold.DRAINING, on=False))
     turns = 0
     while held.is_runnable:
-        before = held.cycle.tried
+        before = held.effort.tried
         driver.send(Tick(decisions=1))
-        assert held.cycle.tried - before <= 64
+        assert held.effort.tried - before <= 64
         turns += 1
     assert turns > 2
     assert driver.views.application(held.name, "one").allocation_count == 1

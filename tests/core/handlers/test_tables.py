@@ -1,12 +1,14 @@
 """The tables of commands, decisions and deadlines: nothing that there is has no entry."""
 
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 from licorne_core import scheduler
 from licorne_core.features import BITS, modules
 from licorne_core.handlers import turn
 from licorne_core.messages.commands import OfNoRm, OfRm, RefuseNewWork, RegisterRm, Tick
-from licorne_core.scheduling.cycle import Measure
+from licorne_core.scheduling.gang_placement import Together
+from licorne_core.scheduling.measures import Remedy
+from licorne_core.scheduling.stages import Stage
 from licorne_core.values.timers import Due
 from support.core.unions import kinds_of
 
@@ -27,7 +29,14 @@ def test_every_command_of_no_rm_is_carried_out() -> None:
 
 def test_every_decision_is_carried_out() -> None:
     """All by which no single ask is placed; those of extensions are of their own kinds."""
-    assert set(get_args(Measure)) - {Any} <= set(turn._DECISIONS)
+    found: set[Any] = set(get_args(Together))
+    kinds: list[Any] = [*Stage.__subclasses__(), *Remedy.__subclasses__()]
+    for kind in kinds:
+        hint = get_type_hints(kind.decide)["return"]
+        found |= {
+            one for one in get_args(hint) or (hint,) if isinstance(one, type) and issubclass(one, tuple)
+        }
+    assert found <= set(turn._DECISIONS)
 
 
 def test_every_deadline_does_something() -> None:

@@ -32,7 +32,7 @@ def test_asks_that_require_nodes_do_not_look_at_all_placeholders() -> None:
     search = ReplacementSearch(partition.nodes.by_id, partition.predicates, partition.cycle.gangs.elsewhere)
     found = search.find(partition.applications[AppId("job")])
     assert isinstance(found, Obstacles)
-    assert 0 < search.looked_at < MANY * PLACEHOLDERS_OF_A_TRY
+    assert 0 < search.work < MANY * PLACEHOLDERS_OF_A_TRY
 
 
 def test_an_ask_takes_the_placeholder_on_the_node_that_it_requires() -> None:

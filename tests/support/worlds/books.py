@@ -1,6 +1,5 @@
 """What core and oracle must have in common after each command, as values that can be compared."""
 
-from math import inf
 from typing import Any
 
 from licorne_core.extensions.back_off.extension import BackOffs
@@ -147,7 +146,7 @@ def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
     return (
         reserved,
         assumed,
-        {**gangs, **asked, **shadows, **_review(due=partition.cycle.review.due_since < inf)},
+        {**gangs, **asked, **shadows, **_review(due=bool(partition.cycle.review.due))},
     )
 
 

@@ -12,9 +12,6 @@ from licorne_core.scheduling.waiting.supply import MAX_ROOMS, Supplies, Supply
 from licorne_core.values.asks import AskClass, Shape
 from licorne_core.values.slices import Tuning, parts_of
 
-WORK_OF_A_TRY = 10
-"""Work of the heaps, in about microseconds, that costs as much as trying one ask."""
-
 
 class NodeIndex:
     """Finds nodes for ask classes, and owns the score and the version of every node.

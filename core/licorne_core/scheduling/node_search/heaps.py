@@ -16,12 +16,17 @@ filled anew when it is needed again.
 from collections import OrderedDict
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from typing import Final
 
+from licorne_core.model.effort import Search
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.node_search.node_heap import Entry, Greatest, NodeHeap
 from licorne_core.scheduling.waiting.supply import ReservableSupply, Supply, SupplyHeap
 from licorne_core.values.slices import parts_of
+
+WORK_OF_A_TRY: Final = 10
+"""Work of the heaps, in about microseconds, that costs as much as trying one ask."""
 
 MAX_HEAPS = 2_000
 """Most supplies with a heap; beyond that, the least recently used half is dropped."""
@@ -119,21 +124,21 @@ class StillLooking(Exception):
     """Not all nodes have been searched yet; the next call continues there."""
 
 
-class NodeHeaps:
+class NodeHeaps(Search):
     """The heap of all open nodes, and those of supplies.
 
     Always true: the log behind a heap's position has all nodes that became better since its last use.
     `work` counts what touches many nodes at once, in units of about a microsecond.
     """
 
-    __slots__ = ("_everything", "_greatest", "_log", "_nodes", "_part", "_room", "closed", "work")
+    __slots__ = ("_everything", "_greatest", "_log", "_nodes", "_part", "_room", "closed")
 
     def __init__(self, nodes: NodeBook, part: int) -> None:
         """Index these nodes; filling a heap costs no more than about `part` of `work` at a time."""
+        super().__init__(WORK_OF_A_TRY)
         self._nodes = nodes
         self._part = part
         self._room = HeapRoom(nodes)
-        self.work = 0
         self.closed = False
         """True while there are no heaps, and nodes may have scores of different node orders."""
         self._log: list[Node] = []

@@ -17,12 +17,13 @@ has no steps left, its best plans so far win; without a plan, the other nodes ar
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from licorne_core.config.schema import VictimOrder
 from licorne_core.messages.preemption import Spared
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
+from licorne_core.model.effort import Search
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
@@ -50,6 +51,9 @@ from licorne_core.scheduling.preemption.victims import WhatIf, seconds_lost, sec
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import Resources
+
+ALLOCATIONS_OF_A_TRY: Final = 8
+"""Allocations whose examination costs as much as trying one ask."""
 
 STEPS = 20_000
 """What-if steps of one search."""
@@ -86,11 +90,8 @@ class Refusal(NamedTuple):
     """
 
 
-class PreemptionSearch:
-    """Finds victims in one partition."""
-
-    work: int
-    """Work of all searches so far: allocations, leaves, nodes and what-if steps looked at."""
+class PreemptionSearch(Search):
+    """Finds victims in one partition. Its work are allocations, leaves, nodes and what-if steps looked at."""
 
     def __init__(
         self,
@@ -109,11 +110,11 @@ class PreemptionSearch:
         `first_nodes` is the number of nodes tried by id first. It affects the cost, not the result.
         A search that has to measure more than `part` nodes goes on in another turn.
         """
+        super().__init__(ALLOCATIONS_OF_A_TRY)
         self._root = root
         self._first_nodes = first_nodes
         self._index = VictimIndex(nodes, applications, reserved, losses, in_units)
         self._counts = CountsBySize(self._index, part)
-        self.work = 0
 
     def find(
         self,

@@ -23,18 +23,19 @@ A review covers a bounded number of reservations, and of groups of the backlog. 
 behind them. So the time until each reservation and each group is reviewed depends only on their numbers.
 """
 
-from math import inf
 from typing import NamedTuple
 
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
+from licorne_core.model.effort import LOOKS_OF_A_TRY, Search
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.measures import first_blocker, is_cluster
 from licorne_core.scheduling.order import Holder
 from licorne_core.scheduling.preemption import is_within_guarantee
 from licorne_core.scheduling.rules import CheckContext
+from licorne_core.scheduling.stages import Position, Stage
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.asks import AskClass, Reservation
 from licorne_core.values.resources import Items
@@ -53,9 +54,6 @@ MOST_GROUPS = 512
 
 MOST_CLASSES = 32
 """Most ask classes with a claim in a review."""
-
-LOOKS_OF_A_TRY = 10
-"""Comparisons of a node with an ask that cost as much as trying one ask."""
 
 
 class Finding(NamedTuple):
@@ -77,32 +75,33 @@ class ToGiveUp(NamedTuple):
     """Findings of all reviewed reservations; None if the decision is not from a review."""
 
 
-class Review:
+class Review(Stage):
     """Reviews the reservations of one partition; changes no books."""
 
     def __init__(self, context: CheckContext) -> None:
         """Start without a due review."""
-        self._context = context
+        self.due: list[float] = []
+        """The unix seconds from which a review is due, if one is."""
+        super().__init__(context, Position.BEHIND, self.due)
         self._claims: dict[AskClass, list[AskGroup]] = {}
-        self.due_since = inf
-        """Time from which a review is due, in unix seconds; inf for none."""
-        self.work = 0
-        """Comparisons of nodes with asks so far; `LOOKS_OF_A_TRY` cost as much as a try."""
+        self.search = Search(LOOKS_OF_A_TRY)
+        """Its work are comparisons of nodes with asks."""
+        context.effort.count(self.search)
 
     def call(self, now: float) -> None:
         """Make a review due at unix seconds `now`."""
-        self.due_since = now
-        self._context.wakeups.waiting.runnable = True
+        self.due[:] = (now,)
+        self.context.wakeups.waiting.runnable = True
 
     def decide(self, now: float) -> ToGiveUp:
         """Review some reservations at unix seconds `now`; return those to give up."""
-        self.due_since = inf
-        reserved = self._context.wakeups.reserved
+        self.due.clear()
+        reserved = self.context.wakeups.reserved
         findings: dict[Reservation, Finding] = {}
         idle: list[Reservation] = []
         yielding: list[Reservation] = []
         for reservation in reserved.next_ones(MOST_REVIEWED):
-            self.work += LOOKS_OF_A_TRY
+            self.search.work += LOOKS_OF_A_TRY
             holder = reserved.holder(reservation)
             if reservation.node_id is None or not holder.request.is_pending:
                 continue
@@ -121,7 +120,7 @@ class Review:
         if not (reservation.gives_way and self._claims):
             return False
         # Victims may have been told to stop for it since.
-        promise = self._context.wakeups.reserved.holder(reservation).request.promise
+        promise = self.context.wakeups.reserved.holder(reservation).request.promise
         return promise is None and self._take_claim(reservation)
 
     def served_first(self, node: Node, reservation: Reservation) -> Holder:
@@ -129,13 +128,13 @@ class Review:
 
         If the reservation may give way, it is the first claim that fits there, or else the reserved ask.
         """
-        holder = self._context.wakeups.reserved.holder(reservation)
+        holder = self.context.wakeups.reserved.holder(reservation)
         if not (node.schedulable and self._gives_way(reservation, holder)):
             return holder
         is_own = reservation.node_id == node.node_id
         first: AskGroup | None = None
-        for group in self._context.wakeups.backlog.first_groups(MOST_GROUPS):
-            self.work += 1
+        for group in self.context.wakeups.backlog.first_groups(MOST_GROUPS):
+            self.search.work += 1
             if first is not None and not _comes_before(group, first):
                 continue
             if node.takes(group.ask_class, reserved=is_own) and self._is_claim(group, strict=True):
@@ -149,18 +148,18 @@ class Review:
 
         Claims are checked again: their asks may be removed, or their queue may have got its guarantee.
         """
-        node = None if reservation.node_id is None else self._context.nodes[reservation.node_id]
+        node = None if reservation.node_id is None else self.context.nodes[reservation.node_id]
         if node is None or not node.schedulable:
             return False
         for ask_class, groups in self._claims.items():
-            self.work += 1
+            self.search.work += 1
             if node.takes(ask_class, reserved=True) and any(map(self._is_claim, groups)):
                 del self._claims[ask_class]
                 return True
         return False
 
     def _idle_since(self, reservation: Reservation, holder: Holder, now: float) -> float | None:
-        blocker = holder_blocker(self._context, holder)
+        blocker = holder_blocker(self.context, holder)
         if blocker is not None:
             blocker.retire_if_unused()
         elif holder.app.state in SCHEDULABLE and not self._is_refused(reservation, holder.request):
@@ -170,7 +169,7 @@ class Review:
     def _is_refused(self, reservation: Reservation, request: Request) -> bool:
         """True if the RM has refused the node to the ask, and all victims there have ended."""
         node_id, promise = reservation.node_id, request.promise
-        if node_id is None or not self._context.nodes[node_id].is_refused(request.ask.ask_class):
+        if node_id is None or not self.context.nodes[node_id].is_refused(request.ask.ask_class):
             return False
         return promise is None or not promise.waits_on(node_id)
 
@@ -182,7 +181,7 @@ class Review:
     def _next_claims(self) -> dict[AskClass, list[AskGroup]]:
         """Groups with a claim among the next ones of the backlog, by class."""
         found: dict[AskClass, list[AskGroup]] = {}
-        for group in self._context.wakeups.backlog.next_groups(MOST_GROUPS):
+        for group in self.context.wakeups.backlog.next_groups(MOST_GROUPS):
             if group is not None and self._is_claim(group):
                 found.setdefault(group.ask_class, []).append(group)
                 if len(found) == MOST_CLASSES:
@@ -195,7 +194,7 @@ class Review:
         The group found no node at its last try, which may be long ago. With `strict` the cluster as a
         whole must have room for an ask.
         """
-        self.work += LOOKS_OF_A_TRY
+        self.search.work += LOOKS_OF_A_TRY
         if not (group.waiting and group.nowhere):
             return False
         if not is_within_guarantee(group.app.leaf, group.ask_class.items):
@@ -207,10 +206,23 @@ class Review:
         app: Application = group.app
         if app not in app.leaf.ranking:
             return False
-        blocker = first_blocker(self._context, Asking(app, group))
+        blocker = first_blocker(self.context, Asking(app, group))
         if blocker is not None:
             blocker.retire_if_unused()
         return blocker is None or (not strict and is_cluster(blocker, app.leaf))
+
+
+class Overdue(Stage):
+    """A review that has waited for the end of a pass for too long."""
+
+    def __init__(self, review: Review) -> None:
+        """See that this review has its turn."""
+        super().__init__(review.context, Position.OVERDUE, review.due)
+        self._review = review
+
+    def decide(self, now: float) -> ToGiveUp | None:
+        """The review, which is due; None while it may wait."""
+        return self._review.decide(now) if now >= self._review.due[0] + OVERDUE else None
 
 
 def _comes_before(group: AskGroup, other: AskGroup) -> bool:

@@ -9,7 +9,8 @@ from licorne_core.model.books import book_on_node, unbook_on_node
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.node_search import heaps
-from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY, NodeIndex
+from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.node_search.heaps import WORK_OF_A_TRY
 from licorne_core.scheduling.waiting.supply import Supply, fit_score
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId

@@ -55,10 +55,11 @@ def test_a_reviews_work_counts_as_that_of_its_turn() -> None:
     """Whoever is heard counts as tried, so that other partitions have their turn in time."""
     core = crowd(1, MANY, 1)
     (partition,) = core.scheduler.partitions.values()
-    before = partition.cycle.review.work
+    search = partition.cycle.review.search
+    before = search.work
     core.wait(1)
-    assert partition.cycle.review.work >= before + MANY * review.LOOKS_OF_A_TRY
-    assert partition.cycle.cost >= partition.cycle.review.work // review.LOOKS_OF_A_TRY
+    assert search.work >= before + MANY * search.of_a_try
+    assert partition.effort.cost >= search.work // search.of_a_try
 
 
 def test_a_group_that_is_tried_again_keeps_its_place() -> None:

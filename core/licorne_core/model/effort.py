@@ -1,0 +1,68 @@
+"""The work of a turn, in tries: an ask, a reserved ask or an application that is tried is one of them."""
+
+from typing import Final
+
+LOOKS_OF_A_TRY: Final = 10
+"""Comparisons of a node with an ask that cost as much as trying one ask."""
+
+
+class Search:
+    """A search whose work counts in that of the turn."""
+
+    __slots__ = ("of_a_try", "work")
+
+    def __init__(self, of_a_try: int) -> None:
+        """So much of its work, `of_a_try`, costs as much as trying one ask."""
+        self.of_a_try = of_a_try
+        self.work = 0
+        """Work so far, in units of its own."""
+
+
+class Effort:
+    """What the turns of one partition have cost, and what the present one may still cost."""
+
+    __slots__ = ("_limit", "_searches", "now", "tired", "tried")
+
+    def __init__(self) -> None:
+        """Start before the first turn."""
+        self._searches: tuple[Search, ...] = ()
+        self._limit = 0
+        self.now = 0.0
+        """Time at which the last turn began, in unix seconds; 0 before the first."""
+        self.tired = False
+        """True if the turn has used up its work, and there is more to try."""
+        self.tried = 0
+        """Number of groups, applications and items of stages tried so far."""
+
+    def count(self, *searches: Search) -> None:
+        """Count the work of these searches, too."""
+        self._searches += searches
+
+    def forget(self) -> None:
+        """The partition is gone: nothing leads to its searches."""
+        self._searches = ()
+
+    def begin(self, now: float, work: int) -> None:
+        """Begin a turn at unix seconds `now`, with about so much `work` to spend."""
+        self.now = now
+        self.tired = False
+        self._limit = self.cost + work
+
+    @property
+    def cost(self) -> int:
+        """Work so far, in tries."""
+        cost = self.tried
+        for search in self._searches:
+            cost += search.work // search.of_a_try
+        return cost
+
+    def is_spent(self) -> bool:
+        """True if the work of the turn is used up, which is `tired` then; if not, count another try."""
+        cost = self.tried
+        for search in self._searches:
+            cost += search.work // search.of_a_try
+        if cost >= self._limit:
+            self.tired = True
+            return True
+        self.tried += 1
+        return False

@@ -1,0 +1,59 @@
+"""Stages: what a pass tries before it goes down the queues, and behind them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sized
+from enum import IntEnum
+from typing import Any
+
+from licorne_core.scheduling.rules import CheckContext
+
+Decision = Any
+"""A `Candidate`, or a decision by which no single ask is placed: a table of handlers has its type."""
+
+
+class Position(IntEnum):
+    """Where a stage stands in a pass; those of a position go by the table of their features."""
+
+    OVERDUE = 1
+    """What has waited for the end of a pass for too long."""
+    CLAIMS = 2
+    RESERVED = 3
+    REPLACING = 4
+    BEHIND = 5
+    """Behind the queues, as nothing else can be decided, and nothing waits for the next turn."""
+
+
+class Stage(ABC):
+    """A part of the pass beside the queues. It is asked only while something is `ready`."""
+
+    def __init__(self, context: CheckContext, position: Position, ready: Sized) -> None:
+        """In the partition of the context. `ready` is empty while there is nothing to do."""
+        self.context = context
+        self.position = position
+        self.ready = ready
+
+    @abstractmethod
+    def decide(self, now: float) -> Decision | None:
+        """The first decision of a turn that began at unix seconds `now`; None if there is none.
+
+        None also when the work of the turn is used up (`Effort.is_spent`).
+        """
+
+
+class Claimed(Stage):
+    """Asks that hold a claim: they are placed, or it is planned again."""
+
+    def __init__(self, context: CheckContext) -> None:
+        """In the partition of the context."""
+        super().__init__(context, Position.CLAIMS, context.claims.held)
+
+    def decide(self, now: float) -> Decision | None:
+        """First decision about a claim."""
+        effort = self.context.effort
+        for claim in list(self.context.claims.held):
+            if effort.is_spent():
+                return None
+            decision: Decision | None = claim.decide(now)
+            if decision is not None:
+                return decision
+        return None
