@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from licorne_core.config.schema import TemplateConfig
+from licorne_core.handlers.assumed import roll_back_all
 from licorne_core.handlers.gangs import check_gang, check_terms, gang_of
 from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time, note_freed, unlink
 from licorne_core.handlers.outcome import Commands, OutcomeJob
-from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.handlers.victims import end_stay
 from licorne_core.messages.commands import NewApplication, TerminationType, UpdateApplications
 from licorne_core.messages.effects import ApplicationRejection, ApplicationsAnswered, Effect, Release

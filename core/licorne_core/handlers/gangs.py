@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from licorne_core.config.schema import AppSortPolicy
+from licorne_core.handlers.assumed import assume, roll_back, roll_back_all
 from licorne_core.handlers.lifecycle import advance, after_gone, allocation_made, drop_ask, look_again
 from licorne_core.handlers.outcome import (
     INCOMPATIBLE,
@@ -21,7 +22,6 @@ from licorne_core.handlers.outcome import (
     make_way,
     time_out,
 )
-from licorne_core.handlers.predicates import assume, roll_back, roll_back_all
 from licorne_core.handlers.victims import end_stay
 from licorne_core.messages.commands import NewApplication
 from licorne_core.messages.effects import RESERVATION_TIMEOUT

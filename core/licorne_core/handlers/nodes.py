@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
+from licorne_core.handlers.assumed import roll_back_on, roll_back_unfitting
 from licorne_core.handlers.bounds import check_capacity, check_node_growth, check_types
 from licorne_core.handlers.gangs import free, what_went
 from licorne_core.handlers.lifecycle import after_gone, end_placeholder_time, look_again
 from licorne_core.handlers.outcome import Commands, OutcomeJob
-from licorne_core.handlers.predicates import roll_back_on, roll_back_unfitting
 from licorne_core.messages.commands import NodeAction, NodeUpdate, TerminationType, UpdateNodes
 from licorne_core.messages.effects import Effect, NodeRejection, NodesAnswered, Release
 from licorne_core.messages.events.cluster import (

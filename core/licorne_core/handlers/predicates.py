@@ -1,27 +1,19 @@
-"""Assumed allocations, and the RM's answers about them (spec § 8.4)."""
+"""The RM's answers about nodes for its asks, and the time for them (spec § 8.4)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from licorne_core.handlers.lifecycle import allocation_made
-from licorne_core.handlers.outcome import Deadline, Deadlines, Decisions, Firing, Outcome, make_way
+from licorne_core.handlers.assumed import confirm, roll_back
+from licorne_core.handlers.outcome import Deadline, Deadlines, Decisions, Firing, Outcome
 from licorne_core.messages.commands import FailMode, PredicateAnswer
-from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
-from licorne_core.model.apps.requests import Request, RequestState
-from licorne_core.model.claims import rooms_of
 from licorne_core.model.nodes.node import NO_ANSWER, Node
-from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.measures import Candidate, ToReserve
+from licorne_core.scheduling.measures import ToReserve
 from licorne_core.scheduling.predicates import Assumed, NodeQuestion, PredicateCheck
 from licorne_core.scheduling.reservations.review import ToGiveUp
 from licorne_core.values.ids import NodeId
-from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due, Timer
-
-WAITS_FOR_ANSWER = frozenset({RequestState.ASSUMED, RequestState.MATCHED})
-"""States of a request with an open check of its node."""
 
 
 class Settled(NamedTuple):
@@ -31,14 +23,6 @@ class Settled(NamedTuple):
     """The nodes of those that were confirmed."""
     again: list[Assumed]
     """Assumed asks with a further question to the RM."""
-
-
-def assume(partition: Partition, candidate: Candidate, now: float) -> None:
-    """Book the allocation and ask the RM; it hears of it after it has agreed to the node."""
-    _, app, request, node = candidate
-    check = partition.predicates.ask(request, node)
-    partition.allocations.assume(candidate, now)
-    partition.predicates.wait(check, Assumed(app, request, node))
 
 
 def _reserve(partition: Partition, decision: ToReserve, now: float, _: Outcome) -> None:
@@ -59,71 +43,6 @@ def _give_up(partition: Partition, decision: ToGiveUp, now: float, _: Outcome) -
 def _ask_before(partition: Partition, question: NodeQuestion, _: float, __: Outcome) -> None:
     """Ask about nodes before anything is placed on them."""
     partition.predicates.ask_before(question)
-
-
-def roll_back(partition: Partition, app: Application, request: Request, event: PairEvent, now: float) -> None:
-    """An ask that waits for an answer is pending again, whatever the RM is going to say.
-
-    `event` is why, for one that was to replace a placeholder.
-    """
-    _leave(partition, request)
-    if request.state is RequestState.MATCHED:
-        partition.pairs.part(app, request, event, now)
-    else:
-        partition.allocations.roll_back(app, request, now)
-        for room in rooms_of(app, request) if app.gang.rooms else ():
-            room.put_back()
-
-
-def roll_back_all(
-    job: Job,
-    partition: Partition,
-    app: Application,
-    event: PairEvent,
-    fits: Callable[[Request], bool] | None = None,
-) -> Iterator[int]:
-    """Let all asks that wait for answers be pending again, or those that fit; yield the costs."""
-    if not (app.assumed_count or app.replacing_count):
-        return
-    for number, request in enumerate(list(app.requests.values()), 1):
-        if request.state in WAITS_FOR_ANSWER and (fits is None or fits(request)):
-            roll_back(partition, app, request, event, job.now)
-            yield 1
-        elif not number % PART:
-            yield 1
-
-
-def roll_back_on(partition: Partition, node: Node, now: float, *, gone: bool) -> None:
-    """The node takes no asks any more: those that are assumed there are pending again (§ 7.4).
-
-    As long as it is not `gone`, a drained node takes those that require it (§ 7.7).
-    """
-    for app, request in _assumed_on(partition, node):
-        if gone or request.ask.ask_class.required_node is None:
-            roll_back(partition, app, request, PairEvent.NODE_LOST, now)
-
-
-def roll_back_unfitting(partition: Partition, node: Node, now: float) -> None:
-    """Roll back assumed asks that no longer fit on a node with less room (§§ 7.2-7.4).
-
-    The latest gives way first, as long as there is less than nothing of a type that it wants.
-    """
-    for app, request in reversed(_assumed_on(partition, node)):
-        if any(node.available.get(name, 0) < 0 for name, _ in request.ask.ask_class.items):
-            roll_back(partition, app, request, PairEvent.NODE_LOST, now)
-
-
-def _assumed_on(partition: Partition, node: Node) -> list[tuple[Application, Request]]:
-    """The requests assumed on the node, in the order of their booking."""
-    if not partition.predicates.waiting:
-        return []
-    found = []
-    for allocation in node.allocations:
-        app = partition.applications[allocation.ask.app_id]
-        request = app.requests[allocation.key]
-        if request.state in WAITS_FOR_ANSWER:
-            found.append((app, request))
-    return found
 
 
 def take_answer(
@@ -231,7 +150,7 @@ def _settle(
                 partition.reservations.refused(request, node, now)
         else:
             request.group.refusals = 0
-            _confirm(partition, app, request, now, outcome)
+            confirm(partition, app, request, now, outcome)
             if check.allocate:
                 settled.confirmed.append(node)
     for reservation in check.reservations:
@@ -251,27 +170,6 @@ def _counts(check: PredicateCheck, node: Node, *, accepted: bool) -> bool:
     if not accepted:
         return check.is_about(node)
     return check.stands(node) and (node is check.first or node.assumed == 1)
-
-
-def _leave(partition: Partition, request: Request) -> None:
-    """A request waits for no answer any more."""
-    partition.predicates.leave(request)
-    partition.dirty.mark((partition.predicates,))
-
-
-def _confirm(partition: Partition, app: Application, request: Request, now: float, outcome: Outcome) -> None:
-    """Confirm an assumed ask: allocate it, or stop its placeholder."""
-    _leave(partition, request)
-    if request.state is RequestState.MATCHED:
-        placeholder = partition.pairs.agree(app, request)
-        outcome.release(partition, make_way(app, placeholder, request))
-        return
-    allocation = partition.allocations.confirm(app, request, now)
-    for room in rooms_of(app, request) if app.gang.rooms else ():
-        room.end()
-    outcome.made.setdefault(partition, []).append(allocation)
-    leaf = partition.leaf_of(app)
-    outcome.updates += allocation_made(partition, leaf, app, allocation, now)
 
 
 DECISIONS: Final[Decisions] = {ToReserve: _reserve, ToGiveUp: _give_up, NodeQuestion: _ask_before}

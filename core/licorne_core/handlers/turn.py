@@ -14,6 +14,7 @@ from typing import Final, cast
 
 from licorne_core.features import table
 from licorne_core.handlers import gangs, lifecycle, predicates
+from licorne_core.handlers.assumed import assume
 from licorne_core.handlers.clock import follow_time
 from licorne_core.handlers.lifecycle import allocation_made
 from licorne_core.handlers.outcome import (
@@ -26,7 +27,7 @@ from licorne_core.handlers.outcome import (
     Outcome,
     TimerJob,
 )
-from licorne_core.handlers.predicates import assume, checks_overdue, take_answer
+from licorne_core.handlers.predicates import checks_overdue, take_answer
 from licorne_core.messages.commands import AnswerPredicates, NotePredicatesSent
 from licorne_core.messages.effects import Effect
 from licorne_core.model.queues.changes import Change, facts, snapshot

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from licorne_core.handlers.assumed import roll_back
 from licorne_core.handlers.outcome import Outcome
-from licorne_core.handlers.predicates import roll_back
 from licorne_core.messages.commands import TerminationType
 from licorne_core.messages.effects import Release
 from licorne_core.messages.events.allocations import (

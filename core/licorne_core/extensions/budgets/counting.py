@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from licorne_core.handlers.assumed import roll_back_unfitting
 from licorne_core.handlers.lifecycle import rebook
-from licorne_core.handlers.predicates import roll_back_unfitting
 from licorne_core.model.apps.application import Application
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.quotas import note_freed

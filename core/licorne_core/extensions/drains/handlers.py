@@ -13,10 +13,10 @@ from licorne_core.extensions.drains.messages import (
     NodeSchedulableSet,
     SetNodeSchedulable,
 )
+from licorne_core.handlers.assumed import roll_back_on
 from licorne_core.handlers.lifecycle import look_again
 from licorne_core.handlers.operators import Refused, partition_meant
 from licorne_core.handlers.outcome import Commands
-from licorne_core.handlers.predicates import roll_back_on
 from licorne_core.messages.effects import Effect, OperatorRefusal
 from licorne_core.messages.events.cluster import operator_acted, schedulable_changed
 from licorne_core.messages.events.records import EventType

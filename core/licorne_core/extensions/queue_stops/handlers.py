@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from licorne_core.extensions.queue_stops.messages import QueueStoppedSet, SetQueueStopped
+from licorne_core.handlers.assumed import roll_back_all
 from licorne_core.handlers.operators import Refused, give_up_waits, partition_meant
 from licorne_core.handlers.outcome import Commands
-from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.messages.effects import Effect, OperatorRefusal
 from licorne_core.messages.events.cluster import operator_acted
 from licorne_core.messages.events.records import EventType

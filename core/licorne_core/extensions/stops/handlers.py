@@ -5,10 +5,10 @@ from itertools import chain
 from typing import Final
 
 from licorne_core.extensions.stops.messages import ApplicationStopped, StopApplication
+from licorne_core.handlers.assumed import roll_back_all
 from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time
 from licorne_core.handlers.operators import not_there, partition_meant
 from licorne_core.handlers.outcome import Commands, OutcomeJob, time_out
-from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.handlers.victims import stop_at_once
 from licorne_core.messages.effects import ApplicationUpdate, Effect, Release
 from licorne_core.model.apps.application import Application
