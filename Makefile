@@ -104,7 +104,7 @@ WITH := not bench and not promtool and not helm and not wheels and not image and
 # What is tested as it is built, too: the core, without what is not compiled, and what is on the wire.
 PLAIN := $(addprefix tests/core/,config whatif)
 WIRE := $(addprefix tests/,attacks client e2e $(addprefix server/,members rms security services transport wire workers))
-BUILT_FILES := $(WIRE) tests/core tests/scenarios tests/properties
+BUILT_FILES := $(WIRE) tests/core tests/standard tests/scenarios tests/properties
 
 # Of what is tested as it is built, only what needs the sources is played here: what is slow runs once.
 test-slow: install | $(COLLECTED) ## the tests that take more than half a second of CPU each, but for those that test-compiled has

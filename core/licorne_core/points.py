@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from licorne_core.config.schema import PartitionConfig, QueueSettings
+from licorne_core.messages.commands import NewApplication
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import DomainTerms, Gang, GangUnits
 from licorne_core.model.apps.groups import AskGroup
@@ -24,7 +25,7 @@ from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation, Ask
-from licorne_core.values.ids import AppId, QueuePath
+from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Resources
 from licorne_core.values.timers import Timer, Timers
 
@@ -35,6 +36,14 @@ class Former(NamedTuple):
     max: Resources | None
     settings: QueueSettings
     managed: bool
+
+
+class Home(NamedTuple):
+    """The leaf that a new application goes to."""
+
+    leaf: Queue
+    may_size: bool
+    """True if a size that the application brings is the leaf's."""
 
 
 class Extension:
@@ -92,9 +101,15 @@ class Extension:
 
     # Admission of applications and asks; all of it may raise `Rejected`
 
-    def leaf_for(self, app_id: AppId) -> QueuePath:
-        """The leaf that a new application is to be in whatever it asks for; empty for none."""
-        return QueuePath("")
+    def leaf_for(self, new: NewApplication, gang: Gang) -> Home | None:
+        """The leaf of a new application, whose user has been checked: found, or created for it.
+
+        The last of the tables is asked first, as a standard feature has an answer for all.
+
+        Raises:
+            Rejected: it has none, and nothing was created.
+        """
+        return None
 
     def units(self, tags: Mapping[str, str]) -> GangUnits | None:
         """The units in which the gang of a new application is placed and stopped, by its tags.
@@ -397,6 +412,11 @@ class Points:
     def named(self, name: str) -> Extension:
         """The extension of that name, which is there."""
         return self._by_name[name]
+
+    def home_of(self, new: NewApplication, gang: Gang) -> Home:
+        """The leaf of a new application."""
+        found = (feature.leaf_for(new, gang) for feature in reversed(self.leaf_for))
+        return next(home for home in found if home is not None)
 
     def units_by(self, tags: Mapping[str, str]) -> GangUnits | None:
         """The units of the gang of a new application: those of the first extension that says some."""

@@ -99,7 +99,7 @@ HERE: dict[str, Callable[[], object]] = {
 ELSEWHERE = {
     "`fixed` with `value: rootxyz`": ("tests/core/config/test_rules.py", "value: rootxyz"),
     "`root.@recovery@` as a provided name": (
-        "tests/core/model/placement/transcripts/fallback.txt",
+        "tests/standard/placement/transcripts/fallback.txt",
         "submit recovery-by-name queue=root.@recovery@",
     ),
     "a bad second partition in an update": (

@@ -1,6 +1,6 @@
 """Placement rules: reading and checking each by itself (spec §§ 2.5 #14, 3.8, 14)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from licorne_core.config.caps import (
     FILTER_NAMES,
@@ -16,6 +16,8 @@ from licorne_core.config.schema import FilterConfig, NameList, PlacementRuleConf
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.names import (
     INVALID_QUEUE_NAME,
+    RECOVERY_NAME,
+    ROOT,
     ProgramTooLarge,
     found,
     is_group_name,
@@ -24,7 +26,15 @@ from licorne_core.values.names import (
     is_rule_name,
     is_user_name,
 )
-from licorne_core.values.rule_kinds import RECOVERY, RULES, Part, RuleKind, unknown_rule
+from licorne_core.values.rule_kinds import PROVIDED, RECOVERY, RULES, Part, RuleKind, unknown_rule
+
+_PROVIDED = PlacementRuleConfig(name=PROVIDED.name)
+_RECOVERY = PlacementRuleConfig(name=RECOVERY, create=True, value=f"{ROOT}.{RECOVERY_NAME}")
+
+
+def rules_in_force(rules: Sequence[PlacementRuleConfig]) -> tuple[PlacementRuleConfig, ...]:
+    """The rules that are configured, or else `provided`, and that of recovery as the last (spec § 3)."""
+    return (*(rules or (_PROVIDED,)), _RECOVERY)
 
 
 def read_rule(cursor: Cursor) -> PlacementRuleConfig:

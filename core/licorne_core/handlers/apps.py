@@ -16,12 +16,12 @@ from licorne_core.messages.effects import ApplicationRejection, ApplicationsAnsw
 from licorne_core.messages.events.apps import app_added, state_entered
 from licorne_core.messages.events.cluster import queue_changed, queue_guaranteed_changed, queue_max_changed
 from licorne_core.messages.events.records import EventChange, EventDetail
+from licorne_core.model.apps.admission import checked_user, is_forced
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gang, PairEvent
 from licorne_core.model.apps.requests import TO_REPLACE, RequestState
 from licorne_core.model.apps.states import AppEvent
-from licorne_core.model.placement import checked_user, is_forced
-from licorne_core.model.queues.queue import RECOVERY_PATH, Queue, takes_applications
+from licorne_core.model.queues.queue import RECOVERY_PATH, Queue
 from licorne_core.model.queues.tree import apply_sizes, max_with
 from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition, remember_rejected
@@ -190,13 +190,10 @@ def _place(
     created for it are removed.
     """
     tree = partition.tree
-    given = _leaf_given(partition, placed, gang)
-    if given is not None:
-        return given, None
     before = len(tree)
-    leaf = partition.placer.place(placed, tree)
+    leaf, may_size = partition.points.home_of(placed, gang)
     created = len(tree) - before
-    brought = _brought_with(leaf, placed.tags)
+    brought = _brought_with(leaf, placed.tags) if may_size else None
     if gang.is_wanted and not is_forced(placed):
         leaf_max = leaf.max if brought is None else max_with(leaf, brought)
         try:
@@ -208,22 +205,6 @@ def _place(
         partition.journal.note(queue_changed(now, queue.path, EventChange.ADD, managed=False))
         partition.attach(queue, None, now)
     return leaf, brought
-
-
-def _leaf_given(partition: Partition, placed: NewApplication, gang: Gang) -> Queue | None:
-    """The leaf that the application is to be in whatever it asks for, if that still takes it."""
-    path = ""
-    for extension in partition.points.leaf_for:
-        path = path or extension.leaf_for(placed.app_id)
-    leaf = partition.tree.get(path) if path else None
-    if leaf is None or not takes_applications(leaf):
-        return None
-    if gang.is_wanted and not is_forced(placed):
-        try:
-            check_gang(placed.app_id, leaf, leaf.max, gang)
-        except Rejected:
-            return None
-    return leaf
 
 
 def _footprint(new: NewApplication) -> int:

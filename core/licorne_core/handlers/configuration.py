@@ -30,7 +30,6 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.model.apps.states import AppEvent
 from licorne_core.model.limits import group_kept_or_found
-from licorne_core.model.placement import Placer
 from licorne_core.model.queues.changes import Change, facts, limit_facts, queue_facts, snapshot
 from licorne_core.model.queues.tree import check_reload, stop
 from licorne_core.partitions.jobs import CommandJob
@@ -66,7 +65,6 @@ def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> It
     """Follow another configuration: rules, node order, queues, as in spec § 2.7.2."""
     # From here on a pass has to look at everything, and there is none before the last step.
     partition.wakeups.waiting.runnable = True
-    partition.placer = Placer(config.placement_rules)
     if config.node_sort != partition.config.node_sort:
         yield from partition.index.reorder(config.node_sort)
     partition.preemption.enabled = config.preemption_enabled

@@ -1,4 +1,4 @@
-"""The objects of one partition, each with its own rules: queues, applications, nodes, limits, placement.
+"""The objects of one partition, each with its own rules: queues, applications, nodes, limits.
 
 In: settings of a configuration, and requests as values. Out: amounts, states and orders. An object
 changes only itself: `ledger/` and `handlers/` change several together. `books.py` is the arithmetic

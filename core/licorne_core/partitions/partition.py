@@ -24,7 +24,6 @@ from licorne_core.model.limits import LimitBook
 from licorne_core.model.meter import Meter
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.placement import Placer
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.quotas import Tally
@@ -81,7 +80,7 @@ class Partition:
         """The work of a deadline that has begun and not ended: `Due.GO_ON` goes with it."""
         self.tree = QueueTree(config.root, rm.holdings)
         self.tree.root.max = {}
-        self.placer, self.tally = Placer(config.placement_rules), Tally()
+        self.tally = Tally()
         self.applications: dict[AppId, Application] = {}
         self.completed: dict[AppId, Application] = {}
         self.rejected: dict[AppId, Application] = {}

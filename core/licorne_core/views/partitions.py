@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
+from licorne_core.config.rules import rules_in_force
 from licorne_core.messages.kept import Kept
 from licorne_core.messages.reports import Census, Metered, PlacementReport, WaitingAsks
 from licorne_core.model.meter import Meter
@@ -178,7 +179,7 @@ class PartitionViews:
 
     def placement(self, partition: PartitionName) -> PlacementReport:
         """The placement rules in force."""
-        rules = self._registry.partition(partition).placer.rules
+        rules = rules_in_force(self._registry.partition(partition).config.placement_rules)
         return PlacementReport(partition=partition, rules=rules)
 
     def audit(self, partition: PartitionName) -> Iterator[Finding | None]:

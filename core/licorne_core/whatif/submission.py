@@ -6,9 +6,10 @@ from dataclasses import replace
 from licorne_core.messages.commands import NewApplication, UpdateAllocations, UpdateApplications
 from licorne_core.messages.effects import AllocationsRejected, ApplicationsAnswered
 from licorne_core.messages.plans import PlannedAsk, PlannedVictim, Spent, SubmissionPlan
+from licorne_core.model.apps.admission import checked_user, is_forced
 from licorne_core.model.apps.application import Application
-from licorne_core.model.placement import checked_user, is_forced
 from licorne_core.partitions.partition import Partition
+from licorne_core.standard.placement.extension import placer_of
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import Rejected
 from licorne_core.values.ids import AllocationKey, PartitionName, RmId, normalize_partition, partition_key
@@ -83,7 +84,7 @@ def _rule(partition: Partition, new: NewApplication) -> str:
         return ""
     try:
         user = checked_user(new, forced=is_forced(new))
-        return partition.placer.rule_for(replace(new, user=user), partition.tree)
+        return placer_of(partition).rule_for(replace(new, user=user), partition.tree)
     except Rejected:
         return ""
 

@@ -4,11 +4,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from licorne_core.extensions.holds.messages import UNMARKED, ApplicationMarks, MarksEnded
+from licorne_core.handlers.gangs import check_gang
+from licorne_core.messages.commands import NewApplication
+from licorne_core.model.apps.admission import is_forced
 from licorne_core.model.apps.application import Application
-from licorne_core.model.queues.queue import Queue
-from licorne_core.points import Extension
+from licorne_core.model.apps.gang import Gang
+from licorne_core.model.queues.queue import Queue, takes_applications
+from licorne_core.points import Extension, Home
 from licorne_core.scheduling.rules import CheckContext
-from licorne_core.values.errors import InvariantBroken
+from licorne_core.values.errors import InvariantBroken, Rejected
 from licorne_core.values.ids import AppId, QueuePath, rm_of
 
 
@@ -49,9 +53,18 @@ class Holds(Extension):
         """Of applications that have not come."""
         return {str(app_id): had for app_id, had in self.expected.items()}
 
-    def leaf_for(self, app_id: AppId) -> QueuePath:
-        """The leaf that an operator moved it to before."""
-        return self.expected.get(app_id, UNMARKED).queue
+    def leaf_for(self, new: NewApplication, gang: Gang) -> Home | None:
+        """The leaf that an operator moved it to before, if that still takes it; it keeps its size."""
+        path = self.expected.get(new.app_id, UNMARKED).queue
+        leaf = self.context.tree.get(path) if path else None
+        if leaf is None or not takes_applications(leaf):
+            return None
+        if gang.is_wanted and not is_forced(new):
+            try:
+                check_gang(new.app_id, leaf, leaf.max, gang)
+            except Rejected:
+                return None
+        return Home(leaf, may_size=False)
 
     def follow(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
         """One that was marked before has come."""

@@ -7,8 +7,10 @@ place, the RM reads what each of them said.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from licorne_core.config.rules import rules_in_force
 from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
 from licorne_core.messages.commands import NewApplication
+from licorne_core.model.apps.admission import is_forced
 from licorne_core.model.queues.queue import (
     RECOVERY_PATH,
     Queue,
@@ -20,8 +22,8 @@ from licorne_core.model.queues.queue import (
 from licorne_core.model.queues.tree import QueueTree, check_extent
 from licorne_core.values.errors import Refusal, Rejected, shown
 from licorne_core.values.ids import QueuePath, UserGroup
-from licorne_core.values.names import INVALID_QUEUE_NAME, ROOT, found, is_queue_name, is_user_name
-from licorne_core.values.rule_kinds import PROVIDED, RECOVERY, RULES, tag_value
+from licorne_core.values.names import INVALID_QUEUE_NAME, ROOT, found, is_queue_name
+from licorne_core.values.rule_kinds import RECOVERY, RULES
 
 
 class Miss(NamedTuple):
@@ -108,37 +110,6 @@ def admits(only_for: FilterConfig, who: UserGroup) -> bool:
     return listed is only_for.allow
 
 
-FORCE_TAG = "application.create.force"
-_TRUE = frozenset({"1", "t", "true"})
-
-NOBODY = UserGroup("nobody", ("nogroup",))
-"""The user of a forced application that names none."""
-
-
-def is_forced(app: NewApplication) -> bool:
-    """True if the RM runs the application already, so that it must be taken (spec § 3, table)."""
-    return tag_value(app.tags, FORCE_TAG).lower() in _TRUE
-
-
-def checked_user(app: NewApplication, *, forced: bool) -> UserGroup:
-    """The application's user with at least one group: without any, the group of the same name.
-
-    Raises Rejected for an illegal user name, and for none. Only a forced application may come
-    without a user (spec § 14, row 11.2).
-    """
-    who = app.user
-    if not who.user:
-        if forced:
-            return NOBODY
-        raise Rejected("empty user cannot resolve", Refusal.INVALID_USER)
-    if not is_user_name(who.user):
-        raise Rejected(
-            f"invalid username, it contains invalid characters, found '{shown(who.user)}'",
-            Refusal.INVALID_USER,
-        )
-    return who if who.groups else UserGroup(who.user, (who.user,))
-
-
 MAX_REASONS = 480
 """Characters about rules; further rules are only counted."""
 MAX_PATH = 160
@@ -206,9 +177,6 @@ DEFAULT_PATH = QueuePath("root.default")
 FALLBACK = "default"
 """Name in place of a rule where an application goes to `DEFAULT_PATH`."""
 
-_PROVIDED = PlacementRuleConfig(name=PROVIDED.name)
-_RECOVERY = PlacementRuleConfig(name=RECOVERY, create=True, value=RECOVERY_PATH)
-
 
 class _Choice(NamedTuple):
     """A path, and the name of the rule that gave it; `FALLBACK` where no rule did."""
@@ -218,13 +186,13 @@ class _Choice(NamedTuple):
 
 
 class Placer:
-    """The placement rules of a partition. `rules` are all that are in force, implicit ones too."""
+    """The placement rules of a partition."""
 
     def __init__(self, rules: Sequence[PlacementRuleConfig]) -> None:
-        """Build the rules; without any, only `provided`."""
-        in_force = tuple(rules) or (_PROVIDED,)
-        self._chain = [Rule(rule) for rule in in_force]
-        self.rules = (*in_force, _RECOVERY)
+        """Build the configured rules, and those that are in force without being named."""
+        self._rules = rules_in_force(rules)
+        # That of recovery comes behind all others, and is for those alone that are forced.
+        self._chain = [Rule(rule) for rule in self._rules[:-1]]
 
     def place(self, app: NewApplication, tree: QueueTree) -> Queue:
         """The leaf for the application, created if a rule says so. Its user has been checked.
@@ -255,7 +223,7 @@ class Placer:
     def _choose(self, app: NewApplication, tree: QueueTree) -> _Choice:
         """The first path of a rule that is open to the user (spec §§ 3.2-3.4)."""
         results: list[QueuePath | Miss] = []
-        for rule, config in zip(self._chain, self.rules, strict=False):
+        for rule, config in zip(self._chain, self._rules, strict=False):
             result = rule.place(app, tree)
             if not isinstance(result, Miss) and closed_for(result, app.user, tree) is None:
                 return _Choice(result, config.name)
@@ -270,7 +238,7 @@ class Placer:
             stopped = stopped_above(tree.nearest(path))
             if stopped is not None:
                 raise Rejected(f"application rejected: queue {stopped.path} is stopped", Refusal.NO_QUEUE)
-        why = reasons_of(self.rules, results, app.user, tree)
+        why = reasons_of(self._rules, results, app.user, tree)
         if has_default:
             why = f"{why}; {DEFAULT_PATH} {closed_for(DEFAULT_PATH, app.user, tree)}"
         raise Rejected(f"application rejected: no placement rule matched: {why}", Refusal.NO_QUEUE)

@@ -25,9 +25,10 @@ from pathlib import Path
 import pytest
 
 from licorne_core.messages.commands import NewApplication
+from licorne_core.model.apps.admission import checked_user, is_forced
 from licorne_core.model.apps.application import Application
-from licorne_core.model.placement import Placer, checked_user, is_forced
 from licorne_core.model.queues.tree import QueueTree, check_reload
+from licorne_core.standard.placement.chain import Placer
 from licorne_core.values.errors import ConfigError, Rejected
 from licorne_core.values.ids import AppId, UserGroup
 from licorne_core.values.rule_kinds import RULES

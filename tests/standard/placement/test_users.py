@@ -4,8 +4,8 @@ import pytest
 
 from licorne_core.config.schema import FilterConfig, name_list
 from licorne_core.messages.commands import NewApplication
-from licorne_core.model import placement
-from licorne_core.model.placement import checked_user, is_forced
+from licorne_core.model.apps.admission import checked_user, is_forced
+from licorne_core.standard.placement import chain
 from licorne_core.values.errors import Rejected, shown
 from licorne_core.values.ids import AppId, UserGroup
 from licorne_core.values.names import is_group_name, is_user_name
@@ -18,7 +18,7 @@ def admits(
     """Whether a user, groups following, passes these lists as an allow and as a deny filter."""
     user = UserGroup(who[0], who[1:])
     allow, deny = (
-        placement.admits(
+        chain.admits(
             FilterConfig(
                 allow=kind, users=name_list(users, is_user_name), groups=name_list(groups, is_group_name)
             ),
@@ -116,8 +116,8 @@ def test_deny_in_any_case(spelling: str) -> None:
     )
     (rule,) = config.placement_rules
     assert rule.filter is not None
-    assert not placement.admits(rule.filter, UserGroup("ann"))
-    assert placement.admits(rule.filter, UserGroup("bob"))
+    assert not chain.admits(rule.filter, UserGroup("ann"))
+    assert chain.admits(rule.filter, UserGroup("bob"))
 
 
 def by(user: str, *groups: str, **tags: str) -> NewApplication:

@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from licorne_core.config.rules import rules_in_force
 from licorne_core.config.schema import PlacementRuleConfig, QueueConfig
 from licorne_core.messages.commands import NewApplication
-from licorne_core.model.placement import MAX_REASONS, Placer
 from licorne_core.model.queues.queue import RECOVERY_PATH, may_submit, takes_applications
 from licorne_core.model.queues.tree import QueueTree
+from licorne_core.standard.placement.chain import MAX_REASONS, Placer
 from licorne_core.values.errors import Rejected
 from licorne_core.values.ids import AppId, UserGroup
 from licorne_core.values.names import is_queue_name
@@ -34,11 +35,11 @@ def app(queue: str = "", **tags: str) -> NewApplication:
 @pytest.mark.row(62)
 def test_implicit_rules_are_shown() -> None:
     """Without rules there is `provided`, which does not create; recovery is last in any case."""
-    provided, recovery = Placer([]).rules
+    provided, recovery = rules_in_force([])
     assert (provided.name, provided.create) == ("provided", False)
     assert (recovery.name, recovery.create, recovery.value) == ("recovery", True, RECOVERY_PATH)
     user = PlacementRuleConfig(name="user")
-    assert Placer([user]).rules == (user, recovery)
+    assert rules_in_force([user]) == (user, recovery)
 
 
 @pytest.mark.parametrize("separator", [".", "x", "_", ","])
