@@ -88,7 +88,7 @@ def settle_priority(queue: Queue) -> None:
     """Propagate a queue's changed priority upwards, until a parent's priority stays (§ 4.11)."""
     parent = queue.parent
     while parent is not None:
-        now, before = queue.priority(), queue.counted_priority
+        now, before = queue.counts_as(queue.priorities.top), queue.counted_priority
         if now == before:
             return
         queue.counted_priority = now

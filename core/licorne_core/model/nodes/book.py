@@ -21,15 +21,14 @@ class NodeOrder:
     on other nodes has to name all nodes whose score a change of one node may change.
     """
 
+    has_mates: bool
+    """True if `voids` ever names another node than the one that changed."""
+
     def __init__(self, policy: NodeSortPolicy) -> None:
         """Take the policy; types without weight do not count."""
         self.policy = policy
         self.weights = _weights(policy)
-
-    @property
-    def has_mates(self) -> bool:
-        """True if `voids` ever names another node than the one that changed."""
-        return False
+        self.has_mates = False
 
     def score(self, node: Node) -> Any:
         """The sort key of the node as it is now."""
@@ -84,14 +83,11 @@ class SpreadOrder(NodeOrder):
     def __init__(self, policy: NodeSortPolicy) -> None:
         """Take the policy's attribute and weights."""
         super().__init__(policy)
+        # All nodes of a group have its mean in their scores.
+        self.has_mates = True
         self._groups: dict[str, dict[Node, float]] = {}
         """The utilization of each node when it changed last, by group."""
         self._means: dict[str, float] = {}
-
-    @property
-    def has_mates(self) -> bool:
-        """True: all nodes of a group have its mean in their scores."""
-        return True
 
     def score(self, node: Node) -> tuple[float, float]:
         """The mean utilization of the node's group, then its own."""

@@ -220,7 +220,8 @@ class Queue(Quota):
             return NO_PRIORITY
         if self.settings.priority_fence:
             return self.settings.priority_offset
-        return clamp_priority(inside + self.settings.priority_offset)
+        offset = self.settings.priority_offset
+        return clamp_priority(inside + offset) if offset else inside
 
 
 RECOVERY_PATH = QueuePath(f"root.{RECOVERY_NAME}")

@@ -57,15 +57,14 @@ class NodeIndex:
             self.supplies.enter(ask_class)
 
     def class_went(self, ask_class: AskClass) -> None:
-        """Count a group of the class less; drop supplies that no group uses."""
+        """Count a group of the class less; drop supplies that no group needs any more."""
         self._leave(ask_class.shape)
         if ask_class.predicate is not None:
             self._leave(ask_class)
 
     def is_wanted(self, ask_class: AskClass) -> bool:
-        """True if there is a group of the class."""
-        supply = self.supplies.find(ask_class)
-        return supply is not None and supply.asks > 0
+        """True if there is a group of the class, which has a predicate."""
+        return ask_class in self.supplies.groups
 
     def clear(self) -> Iterator[int]:
         """Forget all nodes of a removed partition, step by step."""
@@ -82,12 +81,19 @@ class NodeIndex:
     def best(self, ask_class: AskClass) -> Node | Supply:
         """First node in node order for an ask of the class, or the supply that is short.
 
+        Most asks fit on the first of all nodes. Only for others a supply is needed.
+
         Raises:
             StillLooking: not all nodes have been searched yet.
         """
         shape = ask_class.shape
+        has_predicate = ask_class.predicate is not None
+        if shape.required_node is None:
+            first = self.heaps.top()
+            if first is not None and first.refusal(ask_class if has_predicate else shape) is None:
+                return first
         supply = self.supplies.get(shape)
-        if ask_class.predicate is None:
+        if not has_predicate:
             return self._find(supply) or supply
         own = self.supplies.get(ask_class)
         if self._find(supply) is None:

@@ -51,17 +51,18 @@ class HeapRoom:
         """Start without heaps, to be made of these nodes."""
         self._nodes = nodes
         self._entries = 0
-        self._filling: dict[Supply, None] = {}
+        self.filling: dict[Supply, None] = {}
+        """Supplies whose first node is not known yet."""
         self._listed: tuple[tuple[int, int], list[Node]] | None = None
         self.supplies: OrderedDict[Supply, None] = OrderedDict()
         """Supplies with a heap, the least recently used first."""
 
     def add(self, supply: Supply, heap: SupplyHeap) -> None:
         """Give the supply a heap that is to be filled; drop others beyond the bounds."""
-        while len(self._filling) >= MAX_FILLING:
-            self.drop(next(iter(self._filling)))
+        while len(self.filling) >= MAX_FILLING:
+            self.drop(next(iter(self.filling)))
         supply.heap = heap
-        self.supplies[supply] = self._filling[supply] = None
+        self.supplies[supply] = self.filling[supply] = None
         if len(self.supplies) > MAX_HEAPS:
             self._make_room(supply)
 
@@ -77,8 +78,8 @@ class HeapRoom:
 
     def filled(self, supply: Supply) -> None:
         """Note that the supply's heap is full, or dropped."""
-        self._filling.pop(supply, None)
-        if not self._filling:
+        self.filling.pop(supply, None)
+        if not self.filling:
             self._listed = None
 
     def drop(self, supply: Supply) -> None:
@@ -176,6 +177,15 @@ class NodeHeaps(Search):
         self._log.append(node)
         if len(self._log) > LOG_SLACK + 2 * len(self._nodes.by_id):
             self._catch_up()
+
+    def top(self) -> Node | None:
+        """First of all open nodes; None for none, and while the first node of a supply is looked for."""
+        if self._room.filling:
+            return None
+        everything = self._everything
+        if everything.read < len(self._log):
+            everything.read_on(self._log)
+        return everything.best()
 
     def first(self, supply: Supply) -> Node | None:
         """First node of the supply; None if there is none.

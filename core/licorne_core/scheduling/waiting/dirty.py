@@ -71,24 +71,25 @@ class Ranks:
         if wakeups.reserved.ready or wakeups.replacing.ready:
             wakeups.replacing.app_key_changed(app)
             wakeups.reserved.app_key_changed(app)
+        places: Iterable[tuple[Application, bool]] = ((app, True),)
         for extension in self.admitting if leaf.interests else ():
-            places = extension.admitted(leaf, app)
-            if places is not None:
-                for other, due in places:
-                    self._place(other, leaf, due=due)
-                return
-        self._place(app, leaf, due=True)
-
-    def _place(self, app: Application, leaf: Queue, *, due: bool) -> None:
-        present = app.pending_count and app.state in SCHEDULABLE and app.app_id in leaf.applications
-        if present and due and not app.held:
-            if app.blocker is not None:
-                self._wakeups.waiting.unpark(app)
-            leaf.ranking.put(app, app_key(app, leaf))
-        elif app in leaf.ranking:
-            # It is not searched until it comes back, and blockers may change meanwhile.
-            self._wakeups.waiting.release(app)
-            leaf.ranking.discard(app)
+            found = extension.admitted(leaf, app)
+            if found is not None:
+                places = found
+                break
+        ranking = leaf.ranking
+        for one, due in places:
+            present = one.pending_count and one.state in SCHEDULABLE and one.app_id in leaf.applications
+            if present and due and not one.held:
+                if one.blocker is not None:
+                    wakeups.waiting.unpark(one)
+                ranking.put(one, app_key(one, leaf))
+            elif not one.pending_count and one.blocker is None:
+                ranking.discard(one)
+            elif one in ranking:
+                # It is not searched until it comes back, and blockers may change meanwhile.
+                wakeups.waiting.release(one)
+                ranking.discard(one)
 
     def rank_queue(self, queue: Queue) -> None:
         """Put the queue in its place among its siblings (spec § 4.9: only those with pending).

@@ -138,7 +138,7 @@ class Supply(Shortage):
     Always true: if it `is_short`, no other node would do than those in `nodes.rooms`.
     """
 
-    __slots__ = ("asks", "heap", "nodes", "short_in", "wanted")
+    __slots__ = ("heap", "nodes", "short_in", "wanted")
 
     amounts: "ClassVar[attrgetter[Mapping[str, int]]]" = attrgetter("available")
     """Amounts of a node that wanted amounts have to fit in."""
@@ -150,8 +150,6 @@ class Supply(Shortage):
         self.nodes = nodes
         self.short_in = -1
         """Number of passes finished when it was short last; below zero if it never was."""
-        self.asks = 0
-        """Groups of asks that want it."""
         self.heap: SupplyHeap | None = None
         """Its nodes in order, once an ask needed more than the first few of all nodes."""
 
@@ -282,27 +280,25 @@ def fit_score(node: Node, items: Items) -> float:
 
 _KINDS = (Supply, ReservableSupply)
 
-MAX_IDLE = 16
-"""Supplies that are kept while no ask wants them: most asks come one by one, and are placed at once."""
-
 
 class Supplies:
-    """The supplies in use.
+    """The supplies in use, and how many groups of asks there are that may need one.
 
-    Supplies of one kind share a pool of nodes; for asks that require a node, those of that node do.
-    The shared pool of a kind stays when it has no supplies: a lone ask need not make it anew.
+    A supply is made when the first of all nodes does not take an ask. Supplies of one kind share a pool of
+    nodes; for asks that require a node, those of that node do. The shared pool of a kind stays when it has
+    no supplies: a lone ask need not make it anew.
     """
 
-    __slots__ = ("_by_kind", "_free", "_idle", "_pools", "changed")
+    __slots__ = ("_by_kind", "_free", "_pools", "changed", "groups")
 
     def __init__(self) -> None:
         """Start empty."""
-        self._idle: dict[Supply, None] = {}
-        """Those that no ask wants, which were never short; the one that is idle for longest first."""
         self._free: dict[AskClass | Shape, Supply] = {}
         self._by_kind: dict[type[Supply], dict[AskClass | Shape, Supply]]
         self._by_kind = {Supply: self._free, ReservableSupply: {}}
         self._pools: dict[tuple[type[Supply], NodeId | None], NodePool] = {}
+        self.groups: dict[AskClass | Shape, int] = {}
+        """Number of groups of each shape, and of each class with a predicate."""
         self.changed: dict[NodePool, None] = {}
         """Pools with changed nodes; they hear of a node that has taken an ask."""
 
@@ -311,12 +307,8 @@ class Supplies:
         for supplies in self._by_kind.values():
             yield from supplies.values()
 
-    def find(self, wanted: AskClass | Shape) -> Supply | None:
-        """The supply of nodes that an ask may go to, if there is one."""
-        return self._free.get(wanted)
-
     def get(self, wanted: AskClass | Shape) -> Supply:
-        """The same; a new one if there is none."""
+        """The supply of nodes that an ask may go to; a new one if there is none."""
         return self._free.get(wanted) or self._add(Supply, wanted)
 
     def reservable(self, wanted: AskClass | Shape) -> Supply:
@@ -325,34 +317,16 @@ class Supplies:
         return supply or self._add(ReservableSupply, wanted)
 
     def enter(self, wanted: AskClass | Shape) -> None:
-        """Count a group of asks that want a supply."""
-        supply = self.get(wanted)
-        if supply in self._idle:
-            del self._idle[supply]
-            supply.nodes.supplies += 1
-            # Its pool has not followed what was found out meanwhile.
-            supply.short_in = -1
-        supply.asks += 1
+        """Count a group of asks."""
+        self.groups[wanted] = self.groups.get(wanted, 0) + 1
 
     def leave(self, wanted: AskClass | Shape) -> Sequence[Supply]:
         """Count a group less; return the supplies that are dropped as no ask wants them any more."""
-        supply = self.get(wanted)
-        supply.asks -= 1
-        if supply.asks:
+        left = self.groups.pop(wanted) - 1
+        if left:
+            self.groups[wanted] = left
             return ()
-        was_short = supply.short_in >= 0 or wanted in self._by_kind[ReservableSupply]
-        if was_short or supply.heap is not None or wanted.required_node is not None:
-            return self._drop(wanted)
-        self._leave_pool(supply)
-        self._idle[supply] = None
-        if len(self._idle) <= MAX_IDLE:
-            return ()
-        oldest = next(iter(self._idle))
-        del self._idle[oldest], self._free[oldest.wanted]
-        return (oldest,)
-
-    def _drop(self, wanted: AskClass | Shape) -> list[Supply]:
-        dropped = []
+        dropped: list[Supply] = []
         for supplies in self._by_kind.values():
             supply = supplies.pop(wanted, None) if supplies else None
             if supply is not None:
@@ -367,7 +341,6 @@ class Supplies:
         for pool in self._pools.values():
             pool.close()
         self._pools.clear()
-        self._idle.clear()
         self.changed.clear()
 
     # Changes of nodes
