@@ -3,15 +3,18 @@
 The request or response inside stays as bytes, and is not parsed here.
 """
 
+from typing import Final
+
 from licorne.v1.session_pb2 import UpdateRequest, UpdateResponse
 from licorne_server.wire.caps import MAX_UPDATE_FIELDS
 from licorne_server.wire.errors import Malformed
 from licorne_server.wire.framing import LENGTH, VARINT, encode_varint, field_at, varint
 from licorne_server.wire.responses import Kind
 
-NUMBER = UpdateRequest.NUMBER_FIELD_NUMBER
-ACKNOWLEDGED = UpdateRequest.ACKNOWLEDGED_FIELD_NUMBER
-_LAST_MESSAGE = UpdateRequest.NOTICE_ANSWERS_FIELD_NUMBER
+NUMBER: Final = UpdateRequest.NUMBER_FIELD_NUMBER
+_NUMBER: Final = NUMBER << 3 | VARINT
+_ACKNOWLEDGED: Final = UpdateRequest.ACKNOWLEDGED_FIELD_NUMBER << 3 | VARINT
+_LAST_MESSAGE: Final = UpdateRequest.NOTICE_ANSWERS_FIELD_NUMBER
 _RESPONSE_TAGS = {
     kind: encode_varint(field << 3 | LENGTH)
     for kind, field in (
@@ -23,7 +26,6 @@ _RESPONSE_TAGS = {
     )
 }
 """Head of each field of a response that is not encoded already."""
-
 
 Envelope = tuple[int, int, int, bytes]
 """One UpdateRequest: its number, the number of the last response that the RM has processed, and the field
@@ -39,19 +41,27 @@ def open_envelope(raw: bytes) -> Envelope:
     """
     number = acknowledged = message = position = count = 0
     payload = b""
-    while position < len(raw):
-        count += 1
-        if count > MAX_UPDATE_FIELDS:
-            raise Malformed(f"UpdateRequest: more than {MAX_UPDATE_FIELDS} fields in one request")
-        field, kind, _, value, position = field_at(raw, position, len(raw))
-        if kind == VARINT and field == NUMBER:
-            number, _ = varint(raw, value)
-        elif kind == VARINT and field == ACKNOWLEDGED:
-            acknowledged, _ = varint(raw, value)
-        elif kind == LENGTH and NUMBER < field <= _LAST_MESSAGE:
-            if message:
-                raise Malformed("UpdateRequest: more than one message in one request")
-            message, payload = field, raw[value:position]
+    try:
+        while position < len(raw):
+            count += 1
+            if count > MAX_UPDATE_FIELDS:
+                raise Malformed(f"UpdateRequest: more than {MAX_UPDATE_FIELDS} fields in one request")
+            # Both numbers are in every request, and are read at once.
+            tag, value = raw[position], position + 1
+            if tag >= 0x80:
+                tag, value = varint(raw, position)
+            if tag == _NUMBER:
+                number, position = varint(raw, value)
+            elif tag == _ACKNOWLEDGED:
+                acknowledged, position = varint(raw, value)
+            else:
+                field, kind, _, value, position = field_at(raw, position, len(raw))
+                if kind == LENGTH and NUMBER < field <= _LAST_MESSAGE:
+                    if message:
+                        raise Malformed("UpdateRequest: more than one message in one request")
+                    message, payload = field, raw[value:position]
+    except IndexError:
+        raise Malformed("the message is cut off") from None
     return number, acknowledged, message, payload
 
 
