@@ -11,7 +11,7 @@ from typing import Final
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.features import kinds, modules, table
-from licorne_core.handlers import allocations, apps, configuration, nodes, replay, turn
+from licorne_core.handlers import allocations, apps, configuration, nodes, replay
 from licorne_core.handlers.configuration import refusal_of, register
 from licorne_core.handlers.operators import Refused
 from licorne_core.handlers.outcome import Commands
@@ -75,7 +75,6 @@ _COMMANDS: Final[Commands] = {
     **configuration.COMMANDS,
     **nodes.COMMANDS,
     **replay.COMMANDS,
-    **turn.COMMANDS,
     **table("handlers", "COMMANDS"),
 }
 

@@ -10,8 +10,8 @@ PREDICATES = (
         without("1"),
         "whoever is alone on a further node of a check is asked about again",
         (
-            "scheduling/test_predicates",
-            "scheduling/test_predicate_results",
+            "predicates/test_predicates",
+            "predicates/test_predicate_results",
             "properties/test_decisions::test_decides_as_the_oracle_does",
         ),
     ),
@@ -21,8 +21,8 @@ PREDICATES = (
         without("assumed"),
         "the RM judges a second ask on a node as if the first was not there",
         (
-            "scheduling/test_predicates",
-            "scheduling/test_predicate_results",
+            "predicates/test_predicates",
+            "predicates/test_predicate_results",
             "properties/test_decisions::test_decides_as_the_oracle_does",
         ),
     ),
@@ -32,8 +32,8 @@ PREDICATES = (
         returns("(ask_class, allocate) not in node.results"),
         "an ask is placed by an older result though another is assumed on the node meanwhile",
         (
-            "scheduling/test_predicates",
-            "scheduling/test_predicate_results",
+            "predicates/test_predicates",
+            "predicates/test_predicate_results",
             "properties/test_decisions::test_decides_as_the_oracle_does",
         ),
         slow=True,
@@ -45,7 +45,7 @@ PREDICATES = (
         never("first"),
         "the RM's answers count on a node where it does not know of an allocation",
         (
-            "scheduling/test_predicate_results",
+            "predicates/test_predicate_results",
             "properties/test_decisions::test_decides_as_the_oracle_does",
         ),
         slow=True,

@@ -6,10 +6,10 @@ import pytest
 
 from licorne_core.handlers import turn
 from licorne_core.model.apps import groups
-from licorne_core.scheduling import calls
 from licorne_core.scheduling.node_search import heaps, node_heap
 from licorne_core.scheduling.preemption import victim_index, victims
 from licorne_core.scheduling.waiting import waiting_line
+from licorne_core.standard.predicates import owed
 from licorne_core.values import ranking
 from properties.test_decisions import agree
 from support.worlds import compare
@@ -47,7 +47,7 @@ def test_waiting_for_few_answers_changes_no_other_decision(
     part: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a few asks waiting for answers, others of which the RM has a say are not looked at."""
-    monkeypatch.setattr(calls, "MAX_ASSUMED", 3)
-    monkeypatch.setattr(calls, "MAX_ASSUMED_IN_SILENCE", 1)
-    monkeypatch.setattr(calls, "MORE_WHILE_QUICK", 1)
+    monkeypatch.setattr(owed, "MAX_ASSUMED", 3)
+    monkeypatch.setattr(owed, "MAX_ASSUMED_IN_SILENCE", 1)
+    monkeypatch.setattr(owed, "MORE_WHILE_QUICK", 1)
     agree(part, partial(compare, most_assumed=(3, 1)))

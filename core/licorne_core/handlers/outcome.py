@@ -21,7 +21,6 @@ from licorne_core.partitions.jobs import CommandJob, Job, Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.scheduling.calls import Call
-from licorne_core.scheduling.predicates import PredicateCheck
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import NodeId, RmId
 from licorne_core.values.timers import Timer
@@ -172,7 +171,7 @@ Deadlines = Mapping[str, Deadline]
 class Answered(NamedTuple):
     """What is done with the RM's answer to a question that `Call.asker` waits for."""
 
-    judged: Callable[[Partition, PredicateCheck, Collection[NodeId], float, Outcome], None]
+    judged: Callable[[Partition, Any, Collection[NodeId], float, Outcome], None]
     """It refuses these nodes, and accepts the others of the check."""
     overdue: Callable[[Partition, Call, float, Outcome], None]
     """It has not answered in time."""

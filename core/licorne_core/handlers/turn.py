@@ -13,80 +13,21 @@ from itertools import islice
 from typing import Final, cast
 
 from licorne_core.features import table
-from licorne_core.handlers import gangs, lifecycle, predicates
+from licorne_core.handlers import gangs, lifecycle
 from licorne_core.handlers.assumed import assume
 from licorne_core.handlers.clock import follow_time
 from licorne_core.handlers.lifecycle import allocation_made
-from licorne_core.handlers.outcome import (
-    Answers,
-    Commands,
-    Deadline,
-    Deadlines,
-    Decisions,
-    Firing,
-    Outcome,
-    TimerJob,
-)
-from licorne_core.handlers.predicates import checks_overdue, take_answer
-from licorne_core.messages.commands import AnswerPredicates, NotePredicatesSent
+from licorne_core.handlers.outcome import Deadline, Deadlines, Decisions, Firing, Outcome, TimerJob
 from licorne_core.messages.effects import Effect
 from licorne_core.model.queues.changes import Change, facts, snapshot
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
-from licorne_core.partitions.registry import Registry, Rm
-from licorne_core.scheduling.calls import Call
 from licorne_core.scheduling.measures import Candidate
-from licorne_core.scheduling.predicates import PredicateCheck
 from licorne_core.values.asks import Allocation
 from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due, Timer
-
-
-def _note_sent(_: Registry, rm: Rm, command: NotePredicatesSent, now: float) -> list[Effect]:
-    """The time for the answers begins."""
-    for name, numbers in rm.context.take_unsent(command.check).items():
-        partition = rm.find(name)
-        if partition is not None:
-            partition.calls.note_sent(numbers, now)
-    return []
-
-
-def _answer_predicates(_: Registry, rm: Rm, command: AnswerPredicates, now: float) -> list[Effect]:
-    """Answers count in their order. One to a check that is not open any more is ignored."""
-    outcome = Outcome()
-    concerned: dict[Partition, None] = {}
-    for answer in command.answers:
-        name = rm.context.partition_of(answer.check)
-        partition = None if name is None else rm.find(name)
-        if partition is None:
-            rm.context.answers_late += 1
-            continue
-        concerned[partition] = None
-        check = take_answer(partition, answer, now, outcome)
-        if check is not None and check.asker is not None:
-            refused = {refusal.node_id for refusal in answer.refused}
-            _ANSWERS[type(check.asker)].judged(partition, check, refused, now, outcome)
-    asked = [effect for each in concerned for effect in each.calls.take_unsaid()]
-    return outcome.effects(rm.rm_id) + asked
-
-
-def _answers_overdue(firing: Firing, timer: Timer) -> None:
-    """The RM did not answer some of the questions that were written together, in time."""
-    partition, now, outcome = firing.partition, firing.now, firing.outcome
-    calls: list[Call] = []
-    for number in partition.calls.overdue(timer.check):
-        call = partition.calls.close(number)
-        assert call is not None, f"question {number} has a deadline"
-        calls.append(call)
-    checks = [call for call in calls if isinstance(call, PredicateCheck)]
-    if checks:
-        checks_overdue(partition, checks, now, outcome)
-    for call in calls:
-        if call.asker is not None:
-            _ANSWERS[type(call.asker)].overdue(partition, call, now, outcome)
-
 
 MOST = 500
 """Queues that are looked at, and removed, at a time."""
@@ -273,14 +214,11 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
 
 _DECISIONS: Final[Decisions] = {
     **gangs.DECISIONS,
-    **predicates.DECISIONS,
     **table("handlers", "DECISIONS"),
 }
-_ANSWERS: Final[Answers] = table("handlers", "ANSWERS")
 _DEADLINES: Final[Deadlines] = {
     Due.GO_ON: Deadline(),
     Due.CLEAN_QUEUES: Deadline(work=clean_queues),
-    Due.ANSWER: Deadline(_answers_overdue),
     Due.EXTENSION: Deadline(_extension),
     Due.EXTENSION_WORK: Deadline(work=_extension_work, on_hold=False),
     Due.TRY_AGAIN: Deadline(_try_again),
@@ -289,10 +227,5 @@ _DEADLINES: Final[Deadlines] = {
     Due.UNRESERVE: Deadline(_unreserve),
     **gangs.DEADLINES,
     **lifecycle.DEADLINES,
-    **predicates.DEADLINES,
     **table("handlers", "DEADLINES"),
-}
-COMMANDS: Final[Commands] = {
-    AnswerPredicates: _answer_predicates,
-    NotePredicatesSent: _note_sent,
 }

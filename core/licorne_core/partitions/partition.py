@@ -35,7 +35,6 @@ from licorne_core.scheduling.calls import OpenCalls
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
-from licorne_core.scheduling.predicates import PredicateChecks, PredicateResults
 from licorne_core.scheduling.preempting import Preemption
 from licorne_core.scheduling.preemption import Losses, PreemptionSearch
 from licorne_core.scheduling.preemption.ledger import Ledger
@@ -112,14 +111,12 @@ class Partition:
         )
         self.calls = OpenCalls(name, rm, self.timers)
         """The questions to the RM that are open."""
-        self.predicates = PredicateChecks(rm, self.index, self.calls)
-        self.results = PredicateResults(self.index, self.timers)
         self._open_ledger()
         part = max(1, options.tuning.fill_work // 4)
         self.preemption = self._preemption(part, enabled=config.preemption_enabled)
-        self.wakeups.blockers.add(self.predicates, self.predicates.owed)
         self.check_context = self._check_context(options)
         self.points.open(self.check_context)
+        self.predicates = self.check_context.predicates
         self.cycle = Cycle(self.check_context, options, self.points.remedies)
 
     def _open_ledger(self) -> None:
@@ -153,7 +150,7 @@ class Partition:
             self.dirty,
             self.wakeups,
             self.escalation,
-            self.predicates,
+            self.calls,
             self.timers,
             self.preemption,
             Watch(self.journal),

@@ -4,8 +4,6 @@ A pass never waits for an answer of the RM. The deadline of an answer starts whe
 written to the RM, and questions that were written together share a deadline.
 """
 
-from collections.abc import Sized
-
 from licorne_core.messages.effects import (
     AskedCheck,
     AskedPreemption,
@@ -14,7 +12,6 @@ from licorne_core.messages.effects import (
     PreemptionsAsked,
 )
 from licorne_core.model.rm_context import RmContext
-from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.ids import PartitionName, rm_of
 from licorne_core.values.timers import Due, Timer, Timers
 
@@ -48,6 +45,8 @@ class OpenCalls:
         """Start empty."""
         self._partition = partition
         self._rm = rm
+        self.policy = rm.predicates
+        """How the RM answers; None if it is never asked."""
         self._timers = timers
         self._open: dict[int, Call] = {}
         # The open questions that were written together, by the number of the last of them.
@@ -122,52 +121,3 @@ class OpenCalls:
                 del self._sent[call.sent_with]
                 self._timers.cancel(Timer(Due.ANSWER, check=call.sent_with))
         return call
-
-
-MAX_ASSUMED = 1024
-"""Most asks of a partition that wait for answers at a time; others are not tried meanwhile."""
-
-MAX_ASSUMED_IN_SILENCE = 8
-"""The same for an RM that missed the last deadline, until it answers again."""
-
-MORE_WHILE_QUICK = 8
-"""Factor of `MAX_ASSUMED` for an RM that is quick: it goes on judging while its answers are on their way."""
-
-QUICK_PART = 0.5
-"""Part of the deadline within which a quick RM answers so many checks."""
-
-
-class AnswersOwed(Blocker):
-    """Blocks asks with a predicate while too many wait for answers of the RM."""
-
-    __slots__ = ("_waiting", "is_quick", "is_silent")
-
-    def __init__(self, waiting: Sized) -> None:
-        """Observe the waiting requests."""
-        super().__init__()
-        self._waiting = waiting
-        self.is_quick = False
-        """True if the RM was quick in its last answer to a check that had many others before it."""
-        self.is_silent = False
-        """True if the RM missed the last deadline, and a missing answer counts as refusal."""
-
-    @property
-    def most(self) -> int:
-        """Most requests that wait for answers at a time."""
-        if self.is_silent:
-            return MAX_ASSUMED_IN_SILENCE
-        return MAX_ASSUMED * (MORE_WHILE_QUICK if self.is_quick else 1)
-
-    def lets_through(self) -> bool:
-        """True if another ask may wait."""
-        return len(self._waiting) < self.most
-
-    def answered(self, call: Call, now: float, deadline: float) -> None:
-        """Note that the RM has answered in time; a deadline takes so many seconds.
-
-        A check that had few others before it says nothing about the speed of the RM.
-        """
-        self.is_silent = False
-        if call.sent_with and call.behind >= MAX_ASSUMED // 2:
-            for_all = (now - call.sent_at) * MAX_ASSUMED * MORE_WHILE_QUICK / call.behind
-            self.is_quick = for_all <= deadline * QUICK_PART

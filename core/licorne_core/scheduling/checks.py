@@ -28,7 +28,6 @@ from licorne_core.model.apps.requests import Setback
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.queues.queue import Queue, stopped_above
 from licorne_core.model.quotas import Quota, SharedQuota, Tracker, excess, first_exceeded
-from licorne_core.scheduling.calls import AnswersOwed
 from licorne_core.scheduling.rules import (
     IN_GANG,
     RESERVED,
@@ -215,22 +214,6 @@ class _WithinMaxima(Rule):
         return _named(self.codes, obstacle)
 
 
-class _MayBeAsked(Rule):
-    """The RM owes few enough answers to be asked about another ask (spec § 8.4)."""
-
-    def obstacle(self, context: CheckContext, asking: Asking) -> AnswersOwed | None:
-        return context.predicates.owed if context.predicates.full else None
-
-    def blocker(self, context: CheckContext, asking: Asking, obstacle: AnswersOwed) -> Blocker:
-        return obstacle
-
-    def reports(self, context: CheckContext, asking: Asking, obstacle: AnswersOwed | None) -> Checks:
-        predicates = context.predicates
-        yield reasons.AnswersCheck(
-            waiting=predicates.waiting, most=predicates.owed.most, passed=obstacle is None
-        )
-
-
 class _HasPlaceTogether(Rule):
     """The last search has found a place for a whole gang (`gang_placement.py`)."""
 
@@ -284,7 +267,6 @@ ASK_RULES: Final = in_order(
         ),
         # Users, groups and further quotas come before queues: preemption does not help against them (§ 8.3c).
         _WithinMaxima(Place.QUOTA, tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
-        _MayBeAsked(Place.ANSWER, (reasons.TOO_MANY_ANSWERS_OWED,), AnswersOwed, interest=WITH_PREDICATE),
         _HasPlaceTogether(Place.TOGETHER, (GANG_INCOMPLETE,), Incomplete, found_by_search=True),
         _HasPlaceTogether(Place.TOGETHER, (NO_DOMAIN,), NoDomain, found_by_search=True),
         *_of_features(applications=False),

@@ -1,63 +1,19 @@
-"""Predicate checks: questions to the RM about nodes for its asks (spec § 8.4).
+"""The RM's say in the nodes of its asks, as the kernel asks for it; a standard feature has it (spec § 8.4).
 
-A pass never waits for an answer. Meanwhile the allocation is *assumed*: booked, so that no other
-ask gets the room, and reported to the RM only after it has accepted the node.
-
-The RM judges checks in order. An ask whose first node it accepts counts as placed in the checks that
-follow. So any number of asks may be assumed on one node, each with a check of its own, and a
-confirmation voids no answer about the others.
-
-The result for a class belongs to the node as the RM knows it. Every change that the RM is told of
-voids the result. An assumed ask does not: otherwise two classes that are refused on one node would
-void each other's results for ever. A missing answer is no refusal: it keeps asks from a node for a
-while, and is never reported as a refusal.
+Before an ask with a predicate is placed on a node, the RM may have to agree. Meanwhile the request is
+*assumed*: it is booked, and is either confirmed or pending again (`handlers/assumed.py`).
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from licorne_core.messages.effects import AskedCheck
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.nodes.node import NO_ANSWER, Node
-from licorne_core.model.rm_context import RmContext
-from licorne_core.scheduling.calls import AnswersOwed, Call, OpenCalls
-from licorne_core.scheduling.node_search.candidates import NodeIndex
-from licorne_core.values.asks import AskClass, Reservation
-from licorne_core.values.ids import NodeId
-from licorne_core.values.timers import Due, Timer, Timers
-
-BATCH = 1000
-"""Most nodes in a check: the ask's node, and the next ones in node order."""
-
-ALWAYS = 2
-"""Waiting asks that every check covers, however little use the last check was."""
-
-TIMES_THE_LAST = 8
-"""Factor in the bound on the asks of a check: `ALWAYS + TIMES_THE_LAST * n`.
-
-`n` is the number of asks of the class that needed no check of their own since its last check, as they
-used answers about other asks. The first check of a class covers all waiting asks. Where up to this
-number of classes alternate, checks are few; where more do, few nodes are asked about in vain. Nodes
-for refusals are added to the bound.
-"""
-
-MAX_SPARED = 1024
-"""Most classes whose `n` is kept; a check of another class covers all waiting asks."""
-
-MAX_DOUBLINGS = 10
-"""Refusals in a row after which the number of nodes of a check stops to double."""
-
-SWEEP_RESULTS = 256
-"""Number of results on a node at which those of unwanted classes are forgotten."""
-
-MAX_RESULTS = 8192
-"""Most results of a node; the oldest is dropped, and may be asked for again."""
-
-RETRY_TIME = 5.0
-"""Seconds before the RM is asked again about a node without an answer, unless the node changes."""
+from licorne_core.model.nodes.node import Node
+from licorne_core.scheduling.calls import Call
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.values.asks import AskClass
 
 
 class Assumed(NamedTuple):
@@ -75,296 +31,54 @@ class NodeQuestion(NamedTuple):
     questions: Sequence[tuple[Request, Sequence[Node]]]
 
 
-class PredicateCheck(Call):
-    """A check sent to the RM, and the asks that wait for its answer."""
+class Predicates(ABC):
+    """What the RM has to be asked in one partition, and the requests that wait for its answers."""
 
-    __slots__ = (
-        "allocate",
-        "ask_class",
-        "assumed",
-        "first",
-        "gang",
-        "nodes",
-        "request",
-        "reservations",
-    )
-
-    def __init__(self, number: int, request: Request, nodes: Iterable[Node], *, allocate: bool) -> None:
-        """Start without waiting asks."""
-        super().__init__(number)
-        self.request = request
-        """Request of the ask that the check names."""
-        self.ask_class = request.ask.ask_class
-        self.allocate = allocate
-        """True for an allocation, False for a reservation."""
-        self.nodes = {node: (node.known_version, node.narrowed_version) for node in nodes}
-        """Nodes of the check, with their `known_version` and `narrowed_version` at the question."""
-        self.first = next(iter(self.nodes))
-        """Node of the ask: if the RM accepts this node, it counts the ask as placed."""
-        self.assumed: dict[Request, Assumed] = {}
-        """Requests that wait for the answer, each booked on one of the nodes."""
-        self.reservations: list[Reservation] = []
-        """Reservations that end if the RM refuses."""
-        self.gang: Application | None = None
-        """Application whose whole gang, or whose claim, waits for the answer."""
+    closed_checks: int
+    """Number of checks that were closed: what depends on answers may have changed with each."""
 
     @property
-    def is_orphaned(self) -> bool:
-        """True if the named ask no longer waits for the answer; other asks may."""
-        return self.allocate and self.request not in self.assumed
-
-    def is_about(self, node: Node) -> bool:
-        """True if the check names the node, and the RM was told of no change since."""
-        asked = self.nodes.get(node)
-        return asked is not None and asked[0] == node.known_version
-
-    def stands(self, node: Node) -> bool:
-        """True if an acceptance still counts: no change by the RM has taken room on the node since."""
-        return self.nodes[node][1] == node.narrowed_version
-
-
-class PredicateChecks:
-    """The open checks of one partition, and the requests that wait for their answers.
-
-    Always true: every assumed request waits for one open check.
-    """
-
-    def __init__(self, rm: RmContext, index: NodeIndex, calls: OpenCalls) -> None:
-        """Start without checks; `calls` has the open questions of all kinds."""
-        self._rm = rm
-        self._index = index
-        self._calls = calls
-        self._about: dict[tuple[AskClass, bool, Node], PredicateCheck] = {}
-        self._waiting: dict[Request, PredicateCheck] = {}
-        # `n` of TIMES_THE_LAST, for classes with a check that covered several asks.
-        self._spared: dict[AskClass, int] = {}
-        self.closed_checks = 0
-        """Number of checks that were closed."""
-        self.owed = AnswersOwed(self._waiting)
+    @abstractmethod
+    def owed(self) -> Blocker:
         """Blocks asks while too many wait for answers."""
 
     @property
+    @abstractmethod
     def waiting(self) -> int:
         """Number of requests that wait for answers."""
-        return len(self._waiting)
 
     @property
     def full(self) -> bool:
         """True if no other request may wait for an answer."""
         return not self.owed.lets_through()
 
+    @abstractmethod
     def is_needed(self, ask_class: AskClass, node: Node, *, allocate: bool = True) -> bool:
         """True if the RM has to be asked before an ask of the class may go to the node.
 
-        While other asks are assumed there, earlier answers do not count: the RM may have accepted one
-        of these asks since.
+        Without `allocate`, before room is kept for the ask.
         """
-        if self._rm.predicates is None or ask_class.predicate is None:
-            return False
-        return (allocate and node.assumed > 0) or (ask_class, allocate) not in node.results
 
-    # Asking
-
-    def ask(self, request: Request, node: Node) -> PredicateCheck:
-        """Return the check that decides if the request may go to the node in its present state.
-
-        A new check names one node for each waiting ask that it covers (`_likely`), and more after
-        refusals. An open check about the node is shared, unless an ask is assumed there: the RM has
-        to know of the first ask when it judges the second.
-        """
-        group: AskGroup = request.group
-        check = self._open_about(group.ask_class, node, allocate=True)
-        if check is not None:
-            if node.assumed or check.is_orphaned:
-                # The open check names the next nodes already.
-                return self._put(request, [node], allocate=True)
-            self.spared(group.ask_class)
-            return check
-        spare = (1 << min(group.refusals, MAX_DOUBLINGS)) - 1
-        count = min(BATCH, self._likely(group) + spare) - 1
-        ahead = self._ahead(group.ask_class, node, count) if count else ()
-        return self._put(request, [node, *ahead], allocate=True)
-
+    @abstractmethod
     def spared(self, ask_class: AskClass) -> None:
         """Note that an ask of the class needed no check of its own."""
-        spared = self._spared.get(ask_class)
-        if spared is not None:
-            self._spared[ask_class] = spared + 1
 
-    def ask_to_reserve(self, request: Request, node: Node) -> PredicateCheck:
-        """Return the check that decides if the node may be reserved for the ask."""
-        check = self._open_about(request.ask.ask_class, node, allocate=False)
-        return check or self._put(request, [node], allocate=False)
+    @abstractmethod
+    def ask(self, request: Request, node: Node) -> Call:
+        """The question whose answer decides if the request may go to the node in its present state."""
 
-    def ask_before(self, question: NodeQuestion) -> None:
-        """Ask about nodes for a whole gang, or for a claim: nothing is booked before the answer."""
-        app = question.app
-        for request, nodes in question.questions:
-            for start in range(0, len(nodes), BATCH):
-                check = self._put(request, nodes[start : start + BATCH], allocate=False)
-                check.gang = app
-                app.gang.questions += 1
+    @abstractmethod
+    def ask_to_reserve(self, request: Request, node: Node) -> Call:
+        """The question whose answer decides if room on the node may be kept for the ask."""
 
-    def ask_for(self, asker: object, request: Request, nodes: Iterable[Node]) -> None:
-        """Ask about nodes for an ask: nothing is booked there, and `asker` decides by the answer."""
-        self._put(request, nodes, allocate=False).asker = asker
+    @abstractmethod
+    def wait(self, call: Call, assumed: Assumed) -> None:
+        """Let an assumed request wait for the answer."""
 
-    def ask_again(self, assumed: Assumed) -> None:
-        """Move an assumed ask to a new check, as its node has changed."""
-        allocate = self._waiting[assumed.request].allocate
-        self.leave(assumed.request)
-        self.wait(self._put(assumed.request, [assumed.node], allocate=allocate), assumed)
-
-    def is_asked_about(self, ask_class: AskClass, node: Node) -> bool:
-        """True if an open check asks if room may be kept for the class on the node as it is now."""
-        return self._open_about(ask_class, node, allocate=False) is not None
-
-    def _open_about(self, ask_class: AskClass, node: Node, *, allocate: bool) -> PredicateCheck | None:
-        """The open check about the node as it is now."""
-        check = self._about.get((ask_class, allocate, node))
-        return check if check is not None and check.is_about(node) else None
-
-    def _put(self, request: Request, nodes: Iterable[Node], *, allocate: bool) -> PredicateCheck:
-        number, ask = self._calls.next_number(), request.ask
-        check = PredicateCheck(number, request, nodes, allocate=allocate)
-        check.behind = len(self._waiting)
-        for node in check.nodes:
-            self._about[ask.ask_class, allocate, node] = check
-        names = [node.node_id for node in check.nodes]
-        self._calls.open(check, AskedCheck(number, ask.app_id, ask.key, allocate, names))
-        return check
-
-    def _likely(self, group: AskGroup) -> int:
-        """Number of waiting asks that a check covers (`TIMES_THE_LAST`).
-
-        Where asks of many classes alternate, they take each other's nodes, and most answers are void
-        before they are of use.
-        """
-        waiting, spared = group.waiting, self._spared
-        if waiting <= ALWAYS:
-            return waiting
-        last = spared.get(group.ask_class)
-        spared[group.ask_class] = 0
-        if len(spared) > MAX_SPARED:
-            del spared[next(iter(spared))]
-        return waiting if last is None else min(waiting, ALWAYS + TIMES_THE_LAST * last)
-
-    def _ahead(self, ask_class: AskClass, candidate: Node, count: int) -> list[Node]:
-        """At most `count` next nodes for the class without a result or an open check."""
-        found = self._unknown_ahead(ask_class, candidate, count + 1)
-        if len(found) < count:
-            # Up to as many nodes may have been refused just now.
-            found = self._unknown_ahead(ask_class, candidate, 2 * count + 1)
-        return found[:count]
-
-    def _unknown_ahead(self, ask_class: AskClass, candidate: Node, count: int) -> list[Node]:
-        """Nodes among the next `count` without a result or an open check."""
-        return [
-            node
-            for node in self._index.ahead(ask_class, count)
-            if node is not candidate
-            and (ask_class, True) not in node.results
-            and self._open_about(ask_class, node, allocate=True) is None
-        ]
-
-    # Waiting requests
-
-    def wait(self, check: PredicateCheck, assumed: Assumed) -> None:
-        """Let an assumed request wait for the answer of the check."""
-        check.assumed[assumed.request] = assumed
-        self._waiting[assumed.request] = check
-        # A real ask that takes the room of its placeholder is not booked beside it.
-        assumed.node.assumed += check.allocate
-
+    @abstractmethod
     def leave(self, request: Request) -> None:
         """Let the request wait no longer."""
-        check = self._waiting.pop(request)
-        check.assumed.pop(request).node.assumed -= check.allocate
-        if not self._waiting:
-            # The RM may have become slow by the next burst.
-            self.owed.is_quick = False
 
+    @abstractmethod
     def is_waiting(self, request: Request) -> bool:
-        """True if the request waits for an open check, which has a deadline if it was written."""
-        check = self._waiting.get(request)
-        return check is not None and self._calls.is_awaited(check)
-
-    def closed(self, check: PredicateCheck) -> None:
-        """Forget a closed check."""
-        self.closed_checks += 1
-        if check.gang is not None:
-            check.gang.gang.questions -= 1
-        for node in check.nodes:
-            name = (check.ask_class, check.allocate, node)
-            if self._about.get(name) is check:
-                del self._about[name]
-
-
-class PredicateResults:
-    """Keeps results on the nodes, and the checks without an answer until their retry."""
-
-    def __init__(self, index: NodeIndex, timers: Timers[Timer]) -> None:
-        """Start empty."""
-        self._index = index
-        self._timers = timers
-        self._unanswered: dict[int, PredicateCheck] = {}
-        self._silent: Counter[AskClass] = Counter()
-
-    def is_silent_about(self, ask_class: AskClass) -> bool:
-        """True if nodes are skipped for the class because the RM did not answer."""
-        return ask_class in self._silent
-
-    def keep(self, check: PredicateCheck, refused: Mapping[NodeId, str]) -> list[Node]:
-        """Keep the results for nodes that have not changed since the question.
-
-        Return the nodes that an earlier answer refused, and that the RM accepts now.
-        """
-        name = (check.ask_class, check.allocate)
-        taken_back = []
-        for node, versions in check.nodes.items():
-            if node.known_version == versions[0]:
-                results = node.results
-                before = results.pop(name, "")
-                if len(results) >= SWEEP_RESULTS:
-                    self._sweep(results)
-                reason = results[name] = refused.get(node.node_id, "")
-                if before and not reason:
-                    taken_back.append(node)
-                elif reason:
-                    self._index.refused(node)
-        return taken_back
-
-    def keep_silence(self, check: PredicateCheck, now: float) -> None:
-        """Skip the nodes of a check without an answer for `RETRY_TIME`."""
-        self.keep(check, {node.node_id: NO_ANSWER for node in check.nodes})
-        self._unanswered[check.number] = check
-        if check.allocate:
-            self._silent[check.ask_class] += 1
-        self._timers.set(Timer(Due.RETRY, check=check.number), now + RETRY_TIME)
-
-    def forget_silence(self, number: int) -> list[Node]:
-        """End the skipping after `RETRY_TIME`; return the nodes to ask about again."""
-        check = self._unanswered.pop(number)
-        if check.allocate:
-            self._silent[check.ask_class] -= 1
-            if not self._silent[check.ask_class]:
-                del self._silent[check.ask_class]
-        name = (check.ask_class, check.allocate)
-        again = [node for node in check.nodes if node.results.get(name) is NO_ANSWER]
-        for node in again:
-            del node.results[name]
-        return again
-
-    def _sweep(self, results: dict[tuple[AskClass, bool], str]) -> None:
-        """Make room for another result, at constant amortized cost.
-
-        Results of classes without pending asks are dropped first. A result that stops a pending ask is
-        kept, or the RM would be asked again for ever (spec § 8.4).
-        """
-        count = len(results)
-        # Scan at 256, 512, 1024 and so on, not for every result.
-        if count & (count - 1) == 0:
-            for known in [known for known in results if not self._index.is_wanted(known[0])]:
-                del results[known]
-        if len(results) >= MAX_RESULTS:
-            del results[next(iter(results))]
+        """True if the request waits for an open question, which has a deadline if it was written."""

@@ -15,7 +15,7 @@ from licorne_core.model.effort import Search
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.order import PriorityPass, app_key
-from licorne_core.scheduling.predicates import PredicateChecks
+from licorne_core.scheduling.predicates import Predicates
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId
@@ -120,7 +120,7 @@ class ReplacementSearch(Search):
     def __init__(
         self,
         nodes: Mapping[NodeId, Node],
-        predicates: PredicateChecks,
+        predicates: Predicates,
         elsewhere: Callable[[Application, Request], Node | Blocker],
     ) -> None:
         """Start with these nodes; `elsewhere` finds another node than that of a placeholder."""

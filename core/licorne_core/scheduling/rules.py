@@ -18,9 +18,10 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.rm_context import Journal
+from licorne_core.scheduling.calls import OpenCalls
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
-from licorne_core.scheduling.predicates import PredicateChecks
+from licorne_core.scheduling.predicates import Predicates
 from licorne_core.scheduling.preempting import Preemption
 from licorne_core.scheduling.preemption.ledger import Ledger
 from licorne_core.scheduling.waiting.blockers import Blocker
@@ -48,7 +49,8 @@ class CheckContext:
     dirty: Dirty
     wakeups: Wakeups
     escalation: Escalation
-    predicates: PredicateChecks
+    calls: OpenCalls
+    """Open questions to the RM."""
     timers: Timers[Timer]
     preemption: Preemption
     watch: Watch
@@ -62,6 +64,8 @@ class CheckContext:
     """True if nodes may be held for asks that found none."""
     told: list[ExtensionEffect]
     """Effects of extensions that come behind those of the present command."""
+    predicates: Predicates = field(init=False)
+    """The RM's say in nodes, which a standard feature has."""
     extensions: dict[str, Any] = field(default_factory=dict)
     """Those of the partition by their names, for what is theirs."""
     flags: Mapping[str, bool] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from licorne_core.messages.commands import NodeAction, PredicatePolicy, Tick
 from licorne_core.messages.effects import Effect
 from licorne_core.model.apps.groups import SLACK, AskGroup
 from licorne_core.model.apps.requests import Request, RequestEvent
-from licorne_core.scheduling import calls
+from licorne_core.standard.predicates import owed
 from licorne_core.values.asks import AskClass
 from support.core.builders import (
     app,
@@ -155,7 +155,7 @@ def test_an_ask_that_the_rm_does_not_answer_about_is_not_told() -> None:
 @pytest.mark.row(129)
 def test_an_ask_that_waits_for_its_turn_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """An ask that is not tried because of owed answers is not reported."""
-    monkeypatch.setattr(calls, "MAX_ASSUMED", 2)
+    monkeypatch.setattr(owed, "MAX_ASSUMED", 2)
     core = Driver(reservations=False)
     core.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=30)))
     core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))

@@ -16,8 +16,8 @@ from licorne_core.messages.commands import (
 )
 from licorne_core.messages.effects import AllocationsMade, Unfinished
 from licorne_core.scheduler import Scheduler
-from licorne_core.scheduling.calls import MAX_ASSUMED_IN_SILENCE
-from licorne_core.scheduling.predicates import RETRY_TIME
+from licorne_core.standard.predicates.owed import MAX_ASSUMED_IN_SILENCE
+from licorne_core.standard.predicates.results import RETRY_TIME
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, NodeId, RmId
 from support.core.builders import app, apps, ask, asks, node, nodes, register, release, releases

@@ -16,7 +16,7 @@ from licorne_core.messages.effects import (
     PreemptionsAsked,
 )
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.calls import MAX_ASSUMED, MAX_ASSUMED_IN_SILENCE
+from licorne_core.standard.predicates.owed import MAX_ASSUMED, MAX_ASSUMED_IN_SILENCE
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.slices import Tuning
 from support.core.driver import Driver, placed, released

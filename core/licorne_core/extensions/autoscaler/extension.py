@@ -11,6 +11,7 @@ from licorne_core.handlers.outcome import Firing
 from licorne_core.partitions.jobs import Slice
 from licorne_core.points import Extension
 from licorne_core.scheduling.rules import CheckContext
+from licorne_core.standard.predicates.extension import judged_of
 from licorne_core.values.timers import Due, Timer
 
 TIMER: Final = Timer(Due.EXTENSION, name=NAME)
@@ -43,7 +44,7 @@ class Autoscaler(Extension):
         scan = self._inspection
         if scan is None:
             settle_order(partition, now)
-            scan = self._inspection = Inspection(partition.tree.root, partition.results, now)
+            scan = self._inspection = Inspection(partition.tree.root, judged_of(partition).results, now)
         if scan.go_on(now, Slice(scanning.PART)):
             self._inspection = None
         else:

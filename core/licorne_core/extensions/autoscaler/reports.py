@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from licorne_core.extensions.autoscaler.scan import Outstanding, scan
 from licorne_core.partitions.partition import Partition
+from licorne_core.standard.predicates.extension import judged_of
 from licorne_core.values.asks import Shape
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Resources
@@ -29,7 +30,7 @@ def outstanding(partition: Partition) -> Iterator[OutstandingShape | None]:
 
     There is a None wherever the reader may pause.
     """
-    return outstanding_shapes(scan(partition.tree.root, partition.results))
+    return outstanding_shapes(scan(partition.tree.root, judged_of(partition).results))
 
 
 def outstanding_shapes(found: Iterable[Outstanding | None]) -> Iterator[OutstandingShape | None]:

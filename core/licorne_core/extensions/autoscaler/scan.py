@@ -16,7 +16,7 @@ from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, headroom
 from licorne_core.partitions.jobs import Job
-from licorne_core.scheduling.predicates import PredicateResults
+from licorne_core.standard.predicates.results import PredicateResults
 from licorne_core.values.resources import Items
 
 REASON = "request is waiting for cluster resources become available"

@@ -8,6 +8,7 @@ from licorne_core.extensions.backfill.shadows import Lapsed, Plan, ShadowStart, 
 from licorne_core.handlers.outcome import Deadline, Deadlines, Decisions, Firing, Outcome
 from licorne_core.messages.events.records import EventRecord, EventType
 from licorne_core.partitions.partition import Partition
+from licorne_core.standard.predicates.checks import checks_of
 from licorne_core.values.asks import Ask
 from licorne_core.values.timers import Timer
 
@@ -37,7 +38,7 @@ def _give_up(partition: Partition, lapsed: Lapsed, now: float, _: Outcome) -> No
 
 def _ask(partition: Partition, decision: StartQuestion, _: float, __: Outcome) -> None:
     """Ask about nodes; the application has its place among those with a start until the answer."""
-    partition.predicates.ask_before(decision.question)
+    checks_of(partition.check_context).ask_before(decision.question)
     starts_of(partition).shadows.asking[decision.question.app] = None
 
 

@@ -23,8 +23,9 @@ from licorne_core.model.nodes.node import Node, is_out
 from licorne_core.scheduling.gang_domains import Picks, rank_of
 from licorne_core.scheduling.gang_slots import MAX_KINDS
 from licorne_core.scheduling.node_search.heaps import StillLooking
-from licorne_core.scheduling.predicates import BATCH, NodeQuestion
+from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
+from licorne_core.standard.predicates.checks import BATCH
 from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import charge, refund
 

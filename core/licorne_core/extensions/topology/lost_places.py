@@ -23,6 +23,7 @@ from licorne_core.model.nodes.node import Node, is_out, refuses
 from licorne_core.scheduling.gang_domains import rank_of
 from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
+from licorne_core.standard.predicates.checks import checks_of
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AllocationKey
 from licorne_core.values.resources import charge, refund
@@ -112,7 +113,7 @@ class LostPlaces:
 
     def __init__(self, context: CheckContext) -> None:
         """Start empty, in the partition of the context."""
-        self._predicates = context.predicates
+        self._predicates = checks_of(context)
         self._nodes = context.node_book
         self._dirty, self._wakeups = context.dirty, context.wakeups
         self._timers = context.timers

@@ -20,7 +20,6 @@ from licorne_core.points import MOST_SETTLED
 from licorne_core.scheduling.calls import Call
 from licorne_core.scheduling.checks import STOPPABLE, application_blocker
 from licorne_core.scheduling.measures import stops_preemption
-from licorne_core.scheduling.predicates import PredicateCheck
 from licorne_core.scheduling.preempting import (
     PreemptionCall,
     Proposal,
@@ -32,6 +31,7 @@ from licorne_core.scheduling.preemption import Plan, Victim
 from licorne_core.scheduling.preemption.hosts import is_free_for
 from licorne_core.scheduling.preemption.ledger import numbers_of
 from licorne_core.scheduling.preemption.planning import Score
+from licorne_core.standard.predicates.checks import PredicateCheck, checks_of
 from licorne_core.values.ids import NodeId
 
 
@@ -74,7 +74,7 @@ def _ask(partition: Partition, app: Application, request: Request, plans: tuple[
         proposal = proposal.upto_known()
         if not proposal.unknown:
             return False
-        partition.predicates.ask_for(proposal, request, proposal.unknown)
+        checks_of(partition.check_context).ask_for(proposal, request, proposal.unknown)
     preemption.questions_open.count += 1
     partition.escalation.ask_about_victims(wants)
     return True

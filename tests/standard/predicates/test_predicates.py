@@ -10,7 +10,7 @@ from licorne_core.messages.commands import (
     PredicatePolicy,
     TerminationType,
 )
-from licorne_core.scheduling import calls, predicates
+from licorne_core.standard.predicates import owed, results
 from licorne_core.values.ids import AppId, RmId
 from support.core.builders import (
     answering,
@@ -109,14 +109,14 @@ def test_a_silent_rm_is_asked_little_until_it_answers() -> None:
     assert len(asked(core.do(asks(*each)))) == len(each)
     for _ in range(10):
         effects = core.wait(POLICY.deadline)
-        assert len(asked(effects)) <= calls.MAX_ASSUMED_IN_SILENCE
-    last = asked(core.wait(POLICY.deadline + predicates.RETRY_TIME))[-1]
-    assert len(asked(core.do(answering(last)))) == len(each) - calls.MAX_ASSUMED_IN_SILENCE
+        assert len(asked(effects)) <= owed.MAX_ASSUMED_IN_SILENCE
+    last = asked(core.wait(POLICY.deadline + results.RETRY_TIME))[-1]
+    assert len(asked(core.do(answering(last)))) == len(each) - owed.MAX_ASSUMED_IN_SILENCE
 
 
 def test_only_so_many_asks_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asks beyond `MAX_ASSUMED` stay pending until an answer arrives."""
-    monkeypatch.setattr(calls, "MAX_ASSUMED", 2)
+    monkeypatch.setattr(owed, "MAX_ASSUMED", 2)
     core = cluster()
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(3))))
     (check,) = asked(effects)
@@ -128,20 +128,20 @@ def test_only_so_many_asks_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_an_rm_that_answers_quickly_is_asked_more_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """More asks wait for answers while checks that were put behind many are answered quickly."""
-    monkeypatch.setattr(calls, "MAX_ASSUMED", 4)
+    monkeypatch.setattr(owed, "MAX_ASSUMED", 4)
     core = cluster(40, reservations=False)
     checks = asked(core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(39)))))
     assert len(checks) == 4
-    core.wait(POLICY.deadline * calls.QUICK_PART * 2 / (4 * calls.MORE_WHILE_QUICK))
+    core.wait(POLICY.deadline * owed.QUICK_PART * 2 / (4 * owed.MORE_WHILE_QUICK))
     more = [asked(core.do(answering(check))) for check in checks[:3]]
-    assert [*map(len, more)] == [1, 1, 4 * calls.MORE_WHILE_QUICK - 3]
+    assert [*map(len, more)] == [1, 1, 4 * owed.MORE_WHILE_QUICK - 3]
     core.wait(POLICY.deadline / 2)
     assert asked(core.do(answering(checks[3]))) == []
 
 
 def test_an_rm_that_answers_lone_checks_quickly_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that waited behind nothing does not raise the bound, nor does a burst that is over."""
-    monkeypatch.setattr(calls, "MAX_ASSUMED", 4)
+    monkeypatch.setattr(owed, "MAX_ASSUMED", 4)
     core = cluster(40, reservations=False)
     for burst in range(2):
         for n in range(8):
@@ -158,7 +158,7 @@ def test_an_rm_that_answers_lone_checks_quickly_may_be_slow(monkeypatch: pytest.
 
 def test_asks_that_need_no_answer_wait_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asks without a predicate are placed however many asks wait for answers."""
-    monkeypatch.setattr(calls, "MAX_ASSUMED", 1)
+    monkeypatch.setattr(owed, "MAX_ASSUMED", 1)
     core = cluster()
     core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(2))))
     assert placed(core.do(asks(ask("one", "plain", vcore=1)))) == [("one", "plain", "n2")]
@@ -166,7 +166,7 @@ def test_asks_that_need_no_answer_wait_for_none(monkeypatch: pytest.MonkeyPatch)
 
 def test_asks_that_are_not_asked_about_send_nobody_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asks that owed answers stop count for no back-off; afterwards they do (§ 8.3a)."""
-    monkeypatch.setattr(calls, "MAX_ASSUMED", 1)
+    monkeypatch.setattr(owed, "MAX_ASSUMED", 1)
     core = cluster(queues="[{name: a, properties: {application.unschedasks.backoff: '1'}}]")
     (partition,) = core.scheduler.partitions
     core.do(apps(app("two", "root.a")))
@@ -265,7 +265,7 @@ def test_a_refusal_for_a_reservation_that_was_made_anew_means_the_old_one() -> N
 
 def test_what_waits_in_a_parked_application_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unparking an ask inside a parked application unparks both."""
-    monkeypatch.setattr(calls, "MAX_ASSUMED", 1)
+    monkeypatch.setattr(owed, "MAX_ASSUMED", 1)
     core = cluster(1, queues="[{name: a, properties: {application.unschedasks.backoff: '1'}}]")
     asked_for = [ask("one", key, vcore=1, predicate=key) for key in ("first", "second")]
     core.do(asks(*asked_for, ask("one", "big", vcore=100)))

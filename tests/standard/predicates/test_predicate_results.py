@@ -12,7 +12,7 @@ from licorne_core.messages.commands import (
     PredicatePolicy,
 )
 from licorne_core.messages.effects import Effect
-from licorne_core.scheduling import calls, predicates
+from licorne_core.standard.predicates import checks, owed, results
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId
 from support.core.builders import (
@@ -202,7 +202,7 @@ def test_classes_that_come_in_turn_are_asked_about_few_nodes_in_vain() -> None:
     counts = asked_about(core, in_turn(12, 6))
     assert counts[:12] == [6] * 12
     assert len(counts) > 60
-    assert set(counts[12:]) <= {1, predicates.ALWAYS}
+    assert set(counts[12:]) <= {1, checks.ALWAYS}
 
 
 def test_a_class_that_comes_alone_again_has_few_checks() -> None:
@@ -210,7 +210,7 @@ def test_a_class_that_comes_alone_again_has_few_checks() -> None:
     core = cluster(30)
     asked_about(core, in_turn(12, 6))
     counts = asked_about(core, in_turn(1, 30, "alone"))
-    assert counts[0] == predicates.ALWAYS
+    assert counts[0] == checks.ALWAYS
     assert len(counts) <= 4
 
 
@@ -220,7 +220,7 @@ def test_what_came_of_checks_is_kept_for_some_classes_only(
 ) -> None:
     """Beyond `MAX_SPARED`, the oldest class is treated as a new one."""
     core = cluster(30)
-    monkeypatch.setattr(predicates, "MAX_SPARED", 11)
+    monkeypatch.setattr(checks, "MAX_SPARED", 11)
     asked_about(core, in_turn(12, 6))
     assert asked_about(core, in_turn(1, 6, "again"))[0] == 6
 
@@ -229,20 +229,20 @@ def test_what_came_of_checks_is_kept_for_some_classes_only(
 def test_only_so_many_results_are_kept_for_a_node() -> None:
     """Results of released asks are dropped from a node."""
     core = cluster(2)
-    for number in range(predicates.SWEEP_RESULTS + 50):
+    for number in range(results.SWEEP_RESULTS + 50):
         name = f"k{number}"
         answered(core, core.do(asks(ask("one", name, vcore=1, predicate=name))), lambda _, __: "no")
         core.do(releases(release("one", name)))
     partition = core.scheduler.partitions[PARTITION]
     kept = {len(node.results) for node in partition.nodes.by_id.values()}
-    assert max(kept) <= predicates.SWEEP_RESULTS
+    assert max(kept) <= results.SWEEP_RESULTS
 
 
 @pytest.mark.slow
 def test_what_stops_asks_is_remembered_as_long_as_they_wait() -> None:
     """Results of pending asks are kept beyond `SWEEP_RESULTS`, so that no question is repeated."""
     core = cluster(2)
-    count = predicates.SWEEP_RESULTS + 50
+    count = results.SWEEP_RESULTS + 50
     core.do(nodes(*(node(f"n{number}", NodeAction.UPDATE, vcore=2 * count) for number in (1, 2))))
     wanted = [ask("one", f"k{number}", vcore=1, predicate=f"p{number}") for number in range(count)]
     pairs: list[tuple[str, str]] = []
@@ -271,7 +271,7 @@ def test_a_reserved_ask_goes_on_when_there_is_room_for_one_more_that_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A reserved ask that owed answers have stopped is tried when one of these asks is released."""
-    monkeypatch.setattr(calls, "MAX_ASSUMED", 1)
+    monkeypatch.setattr(owed, "MAX_ASSUMED", 1)
     core = cluster(1)
     core.do(nodes(node("drained", NodeAction.CREATE_DRAIN, vcore=20)))
     core.do(asks(ask("one", "filler", vcore=8)))

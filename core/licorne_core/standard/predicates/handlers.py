@@ -1,17 +1,24 @@
 """The RM's answers about nodes for its asks, and the time for them (spec § 8.4)."""
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Final, NamedTuple
 
+from licorne_core.features import table
 from licorne_core.handlers.assumed import confirm, roll_back
-from licorne_core.handlers.outcome import Deadline, Deadlines, Decisions, Firing, Outcome
-from licorne_core.messages.commands import FailMode, PredicateAnswer
+from licorne_core.handlers.outcome import Answers, Commands, Deadline, Deadlines, Decisions, Firing, Outcome
+from licorne_core.messages.commands import AnswerPredicates, FailMode, NotePredicatesSent, PredicateAnswer
+from licorne_core.messages.effects import Effect
 from licorne_core.model.apps.gang import PairEvent
 from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.scheduling.calls import Call
 from licorne_core.scheduling.measures import ToReserve
-from licorne_core.scheduling.predicates import Assumed, NodeQuestion, PredicateCheck
+from licorne_core.scheduling.predicates import Assumed, NodeQuestion
 from licorne_core.scheduling.reservations.review import ToGiveUp
+from licorne_core.standard.predicates.checks import PredicateCheck, checks_of
+from licorne_core.standard.predicates.extension import judged_of
 from licorne_core.values.ids import NodeId
 from licorne_core.values.timers import Due, Timer
 
@@ -31,9 +38,9 @@ def _reserve(partition: Partition, decision: ToReserve, now: float, _: Outcome) 
     reservation = partition.reservations.reserve(app, request, node, now, now)
     partition.counters.reservations_made += 1
     ask_class = request.ask.ask_class
-    if not reservation.required and partition.predicates.is_needed(ask_class, node, allocate=False):
-        check = partition.predicates.ask_to_reserve(request, node)
-        check.reservations.append(reservation)
+    checks = checks_of(partition.check_context)
+    if not reservation.required and checks.is_needed(ask_class, node, allocate=False):
+        checks.ask_to_reserve(request, node).reservations.append(reservation)
 
 
 def _give_up(partition: Partition, decision: ToGiveUp, now: float, _: Outcome) -> None:
@@ -42,7 +49,7 @@ def _give_up(partition: Partition, decision: ToGiveUp, now: float, _: Outcome) -
 
 def _ask_before(partition: Partition, question: NodeQuestion, _: float, __: Outcome) -> None:
     """Ask about nodes before anything is placed on them."""
-    partition.predicates.ask_before(question)
+    checks_of(partition.check_context).ask_before(question)
 
 
 def take_answer(
@@ -54,14 +61,15 @@ def take_answer(
         return None
     policy = partition.rm.predicates
     assert policy is not None, "an RM that has no predicates is not asked"
-    partition.predicates.owed.answered(check, now, policy.deadline)
+    judged = judged_of(partition)
+    judged.checks.owed.answered(check, now, policy.deadline)
     partition.calls.close(answer.check)
-    partition.predicates.closed(check)
-    partition.dirty.mark((partition.predicates,))
+    judged.checks.closed(check)
+    partition.dirty.mark((judged.checks,))
     _hear_of(partition, check)
     reasons = {r.node_id: r.reason or "refused" for r in answer.refused}
     if not check.is_orphaned:
-        for node in partition.results.keep(check, reasons):
+        for node in judged.results.keep(check, reasons):
             partition.dirty.mark_node(node)
     settled = Settled([], [])
     _settle(partition, check, reasons, now, outcome, settled)
@@ -69,7 +77,7 @@ def take_answer(
         if node is not check.first:
             partition.allocations.note_unknown(node)
     for assumed in settled.again:
-        partition.predicates.ask_again(assumed)
+        judged.checks.ask_again(assumed)
     return check
 
 
@@ -83,29 +91,30 @@ def checks_overdue(
     policy = partition.rm.predicates
     assert policy is not None, "an RM that has no predicates is not asked"
     settled = Settled([], [])
-    owed = partition.predicates.owed
+    judged = judged_of(partition)
+    owed = judged.checks.owed
     owed.is_quick = False
     for check in checks:
-        partition.predicates.closed(check)
+        judged.checks.closed(check)
         partition.counters.checks_overdue += 1
         _hear_of(partition, check)
         if policy.fail_mode is FailMode.OPEN:
             if check.gang is not None:
                 # Its members are booked after the answer, so that one has to stand.
-                for node in partition.results.keep(check, {}):
+                for node in judged.results.keep(check, {}):
                     partition.dirty.mark_node(node)
             _settle(partition, check, {}, now, outcome, settled)
             continue
         reasons = {node.node_id: NO_ANSWER for node in check.nodes}
         if not check.is_orphaned:
-            partition.results.keep_silence(check, now)
+            judged.results.keep_silence(check, now)
         _settle(partition, check, reasons, now, outcome, settled)
         owed.is_silent = True
     for node in settled.confirmed:
         # The RM has not judged what was confirmed there, so what it still answers is void.
         partition.allocations.note_unknown(node)
     for assumed in settled.again:
-        partition.predicates.ask_again(assumed)
+        judged.checks.ask_again(assumed)
 
 
 def _hear_of(partition: Partition, check: PredicateCheck) -> None:
@@ -120,7 +129,7 @@ def _hear_of(partition: Partition, check: PredicateCheck) -> None:
 def _ask_again(firing: Firing, timer: Timer) -> None:
     """The refusals that stood for the RM's silence are forgotten; the nodes may be tried again."""
     partition = firing.partition
-    for node in partition.results.forget_silence(timer.check):
+    for node in judged_of(partition).results.forget_silence(timer.check):
         partition.dirty.mark_node(node)
 
 
@@ -172,5 +181,56 @@ def _counts(check: PredicateCheck, node: Node, *, accepted: bool) -> bool:
     return check.stands(node) and (node is check.first or node.assumed == 1)
 
 
+def _note_sent(_: Registry, rm: Rm, command: NotePredicatesSent, now: float) -> list[Effect]:
+    """The time for the answers begins."""
+    for name, numbers in rm.context.take_unsent(command.check).items():
+        partition = rm.find(name)
+        if partition is not None:
+            partition.calls.note_sent(numbers, now)
+    return []
+
+
+def _answer_predicates(_: Registry, rm: Rm, command: AnswerPredicates, now: float) -> list[Effect]:
+    """Answers count in their order. One to a check that is not open any more is ignored."""
+    outcome = Outcome()
+    concerned: dict[Partition, None] = {}
+    for answer in command.answers:
+        name = rm.context.partition_of(answer.check)
+        partition = None if name is None else rm.find(name)
+        if partition is None:
+            rm.context.answers_late += 1
+            continue
+        concerned[partition] = None
+        check = take_answer(partition, answer, now, outcome)
+        if check is not None and check.asker is not None:
+            refused = {refusal.node_id for refusal in answer.refused}
+            _answers()[type(check.asker)].judged(partition, check, refused, now, outcome)
+    asked = [effect for each in concerned for effect in each.calls.take_unsaid()]
+    return outcome.effects(rm.rm_id) + asked
+
+
+def _answers_overdue(firing: Firing, timer: Timer) -> None:
+    """The RM did not answer some of the questions that were written together, in time."""
+    partition, now, outcome = firing.partition, firing.now, firing.outcome
+    calls: list[Call] = []
+    for number in partition.calls.overdue(timer.check):
+        call = partition.calls.close(number)
+        assert call is not None, f"question {number} has a deadline"
+        calls.append(call)
+    checks = [call for call in calls if isinstance(call, PredicateCheck)]
+    if checks:
+        checks_overdue(partition, checks, now, outcome)
+    for call in calls:
+        if call.asker is not None:
+            _answers()[type(call.asker)].overdue(partition, call, now, outcome)
+
+
+@cache
+def _answers() -> Answers:
+    """What is done with answers that others than asks wait for."""
+    return table("handlers", "ANSWERS")
+
+
 DECISIONS: Final[Decisions] = {ToReserve: _reserve, ToGiveUp: _give_up, NodeQuestion: _ask_before}
-DEADLINES: Final[Deadlines] = {Due.RETRY: Deadline(_ask_again)}
+DEADLINES: Final[Deadlines] = {Due.ANSWER: Deadline(_answers_overdue), Due.RETRY: Deadline(_ask_again)}
+COMMANDS: Final[Commands] = {AnswerPredicates: _answer_predicates, NotePredicatesSent: _note_sent}
