@@ -2,6 +2,7 @@
 
 from extensions.ageing.mutants import AGEING
 from extensions.autoscaler.mutants import AUTOSCALER
+from extensions.back_off.mutants import BACK_OFF
 from extensions.backfill.mutants import BACKFILL
 from extensions.budgets.mutants import BUDGETS
 from extensions.drains.mutants import DRAINS
@@ -11,8 +12,10 @@ from extensions.holds.mutants import HOLDS
 from extensions.hours.mutants import OF_HOURS
 from extensions.notice.mutants import NOTICES
 from extensions.opening_hours.mutants import OPENING_HOURS
+from extensions.queue_stops.mutants import QUEUE_STOPS
 from extensions.quota_change.mutants import QUOTA_CHANGE
 from extensions.state_aware.mutants import STATE_AWARE
+from extensions.stops.mutants import STOPS
 from extensions.topology.mutants import TOPOLOGY
 from mutants.of_client import CLIENT
 from mutants.of_deciding import DECIDING
@@ -56,4 +59,7 @@ ALL = (
     *FAIR_MEMORY,
     *BACKFILL,
     *OPENING_HOURS,
+    *BACK_OFF,
+    *STOPS,
+    *QUEUE_STOPS,
 )

@@ -1,0 +1,28 @@
+"""Stops of applications: what is told to the RM, and what runs first."""
+
+from mutants.defect import Defect
+from mutants.operators import drop, never
+
+STOPS = (
+    Defect(
+        "a-stop-keeps-asks",
+        "_ApplicationStop._end",
+        drop("drop_ask"),
+        "asks of a stopped application stay pending",
+        ("extensions/stops/test_stops",),
+    ),
+    Defect(
+        "completing-cannot-fail",
+        "_ApplicationStop._fail",
+        never("_RUNS_FIRST"),
+        "an application that completes cannot be stopped",
+        ("extensions/stops/test_stops",),
+    ),
+    Defect(
+        "stopped-without-an-end",
+        "_ApplicationStop.steps",
+        never("left"),
+        "an application that has nothing fails, and never ends",
+        ("extensions/stops/test_stops",),
+    ),
+)
