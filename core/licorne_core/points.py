@@ -22,6 +22,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import SharedQuota
 from licorne_core.scheduling.measures import Remedies
 from licorne_core.scheduling.rules import CheckContext
+from licorne_core.scheduling.stages import Stage
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation, Ask
@@ -64,6 +65,8 @@ class Extension:
         """Where it tells what has to be tried, or ranked, anew."""
         self.remedies: Remedies = {}
         """Remedies for asks that found no node, by the kind of their requests."""
+        self.stages: Sequence[Stage] = ()
+        """What is tried before the queues, or behind them."""
         self.timers: Timers[Timer] = context.timers
         """Of the partition: `Timer(Due.EXTENSION, name=...)` is the one of this extension, and
         `Due.EXTENSION_WORK` for work of which there may be very much. They call `pass_time` and `work`, or
@@ -148,7 +151,7 @@ class Extension:
         """Those of `quotas` in which applications of this partition count, and no others."""
         return ()
 
-    # Turn: `begin` and `seek` come before the first decision, `idle` behind the last; see also `remedies`
+    # Turn: `begin` and `seek` come before the first decision, `idle` behind the last; `stages` are among them
 
     def begin(self, now: float) -> bool:
         """A turn, or a scan of all that waits, begins while somebody follows usage.
@@ -359,6 +362,11 @@ class Points:
     def remedies(self) -> Remedies:
         """The remedies of all extensions."""
         return {kind: remedy for each in self.all for kind, remedy in each.remedies.items()}
+
+    @property
+    def stages(self) -> Sequence[Stage]:
+        """The stages of all extensions."""
+        return [stage for each in self.all for stage in each.stages]
 
     def _ask(self, extensions: tuple[Extension, ...]) -> None:
         self.all = extensions

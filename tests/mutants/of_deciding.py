@@ -136,7 +136,7 @@ DECIDING = (
     ),
     Defect(
         "given-up-uncounted",
-        "Reservations.give_up",
+        "reservations:_give_up",
         drop("reservations_idle"),
         "reservations of asks that cannot run end, and no metric tells",
         ("views/test_explain",),

@@ -5,12 +5,12 @@ from random import Random
 
 import pytest
 
+from licorne_core.ledger.reserving import REVIEW_TIME
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.reasons import AnswersCheck, QueueCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.reservations.review import REVIEW_TIME
 from licorne_core.values.asks import Reservation
 from licorne_core.views.explain import first_failing, subject_of
 from support.core.builders import (

@@ -12,12 +12,12 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import ON_GONE, Gone, Left, PairEvent
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import COMPLETING_TIME, SCHEDULABLE, AppEvent
+from licorne_core.model.books import note_allocating
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tally
 from licorne_core.partitions.partition import Partition, forget_ended, remember_completed
 from licorne_core.scheduling.order import count_raised
-from licorne_core.scheduling.reservations.reserving import note_allocating
 from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ranking import NO_PRIORITY

@@ -127,18 +127,6 @@ def _escalate(firing: Firing, timer: Timer) -> None:
     partition.escalation.on_time(partition.applications[timer.app_id], firing.now)
 
 
-def _review(firing: Firing, _: Timer) -> None:
-    firing.partition.cycle.review.call(firing.now)
-
-
-def _unreserve(firing: Firing, timer: Timer) -> None:
-    """A reservation has been held for long enough."""
-    partition = firing.partition
-    reservation = partition.applications[timer.app_id].requests[timer.key].reservation
-    assert reservation is not None, f"{timer.app_id} {timer.key} has a deadline for its reservation"
-    partition.reservations.end(reservation, firing.now)
-
-
 def _work(firing: Firing, timer: Timer) -> None:
     """Do the work of a deadline, or go on with it, as far as the slice goes.
 
@@ -223,8 +211,6 @@ _DEADLINES: Final[Deadlines] = {
     Due.EXTENSION_WORK: Deadline(work=_extension_work, on_hold=False),
     Due.TRY_AGAIN: Deadline(_try_again),
     Due.ESCALATE: Deadline(_escalate),
-    Due.REVIEW: Deadline(_review),
-    Due.UNRESERVE: Deadline(_unreserve),
     **gangs.DEADLINES,
     **lifecycle.DEADLINES,
     **table("handlers", "DEADLINES"),

@@ -5,7 +5,7 @@ request in its new state, with node, queues, limits, application and waiting lin
 `moves.py` posts what `ACCOUNTS` says of the states before and after, marks what has changed
 (`scheduling/waiting/dirty.py`), and changes nodes. `pending.py` has the asks that wait and the
 numbers of task groups, `allocating.py` allocations, and placeholders with the real asks that
-replace them.
+replace them, `reserving.py` nodes that are reserved, and `promises.py` what stopped victims free for them.
 
 Caller: `handlers/` only. Nothing else changes usage.
 """

@@ -11,16 +11,16 @@ from typing import Final
 
 from licorne_core.ledger.moves import Moves
 from licorne_core.ledger.pending import PendingAsks, Placeholders
+from licorne_core.ledger.reserving import Reservations
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PAIRS, Count, PairEvent, PairStep
 from licorne_core.model.apps.requests import ASSUMED, Request, RequestEvent, RequestState, Setback
-from licorne_core.model.books import book
+from licorne_core.model.books import book, note_allocating
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.measures import Candidate
 from licorne_core.scheduling.replacing import Replacement
-from licorne_core.scheduling.reservations.reserving import Reservations, note_allocating
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation
 from licorne_core.values.counters import Counters

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from licorne_core.ledger.pending import PendingAsks, enlist, unlist
+from licorne_core.ledger.reserving import Reservations
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.model.apps.application import Application, note_highest
 from licorne_core.model.apps.requests import ACCOUNTS, POSTINGS, Account, Request, RequestEvent
@@ -17,6 +18,7 @@ from licorne_core.model.books import (
     book_in_quotas,
     book_on_node,
     book_preempting,
+    note_allocating,
     unbook_in_quotas,
     unbook_on_node,
     unbook_preempting,
@@ -25,7 +27,6 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import note_freed
-from licorne_core.scheduling.reservations.reserving import Reservations, note_allocating
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.resources import Items, Resources

@@ -1,5 +1,6 @@
 """Pending asks come and go, in the order of all (spec § 5.3); and the counts of placeholders (§ 6.4)."""
 
+from licorne_core.ledger.reserving import Reservations
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup
@@ -10,7 +11,6 @@ from licorne_core.points import Points
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.order import settle_priority
-from licorne_core.scheduling.reservations.reserving import Reservations
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.asks import Ask

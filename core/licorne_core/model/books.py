@@ -9,6 +9,7 @@ books without a trace (DESIGN § 2).
 from licorne_core.model.apps.application import Application
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
+from licorne_core.values.app_states import AppState
 from licorne_core.values.resources import Items, charge, refund
 
 
@@ -119,3 +120,14 @@ def unbook_demand(items: Items, app: Application, leaf: Queue) -> None:
                 totals[name] = left
             else:
                 del totals[name]
+
+
+def note_allocating(app: Application) -> None:
+    """Update the queues' sets of accepted applications that are about to run (spec § 4.12)."""
+    leaf = app.leaf
+    if app.state is AppState.ACCEPTED and app.is_allocating:
+        for queue in leaf.lineage:
+            queue.allocating[app.app_id] = None
+    elif app.app_id in leaf.allocating:
+        for queue in leaf.lineage:
+            del queue.allocating[app.app_id]

@@ -13,6 +13,7 @@ from licorne_core.config.schema import PartitionConfig
 from licorne_core.ledger.allocating import Allocations, Pairs
 from licorne_core.ledger.moves import Cluster, Moves
 from licorne_core.ledger.pending import PendingAsks, Placeholders
+from licorne_core.ledger.reserving import Reservations
 from licorne_core.messages.commands import Options
 from licorne_core.messages.kept import Kept
 from licorne_core.messages.reports import Turn
@@ -38,7 +39,6 @@ from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.preempting import Preemption
 from licorne_core.scheduling.preemption import Losses, PreemptionSearch
 from licorne_core.scheduling.preemption.ledger import Ledger
-from licorne_core.scheduling.reservations.reserving import Reservations
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.waiting import Watch
@@ -106,7 +106,6 @@ class Partition:
             self.escalation,
             self.timers,
             self.journal,
-            self.counters,
             self.ledger.stays,
         )
         self.calls = OpenCalls(name, rm, self.timers)
@@ -117,7 +116,7 @@ class Partition:
         self.check_context = self._check_context(options)
         self.points.open(self.check_context)
         self.predicates = self.check_context.predicates
-        self.cycle = Cycle(self.check_context, options, self.points.remedies)
+        self.cycle = Cycle(self.check_context, options, self.points.remedies, self.points.stages)
 
     def _open_ledger(self) -> None:
         """Make the modules that book asks, allocations and nodes."""

@@ -57,7 +57,7 @@ Stages of the pass come before the queues (`stages.py`): asks with a claim, asks
 (`order.py`), applications whose placeholders can be replaced by real asks (`replacing.py`). They use the same
 blockers. Woken ones have rankings of their
 own from root down, under the same keys. A pass that finds nothing ends with a review of the reservations,
-once a second (`reservations/review.py`), which considers some groups of the backlog
+once a second (`standard/reservations/review.py`), which considers some groups of the backlog
 (`waiting/wakeups.py`).
 
 Each application has one heap of deadlines (`escalation.py`). At a deadline an ask of a group without a

@@ -10,19 +10,17 @@ from typing import Final
 
 from licorne_core.messages.commands import Options
 from licorne_core.model.apps.application import Application, Asking
-from licorne_core.model.apps.groups import AgedAsks, AskGroup, ReservationRequest
+from licorne_core.model.apps.groups import AgedAsks, AskGroup
 from licorne_core.model.apps.requests import Place
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
 from licorne_core.scheduling.checks import STOPPABLE, application_blocker, ask_blocker
 from licorne_core.scheduling.gang_placement import GangSearch, Together
-from licorne_core.scheduling.measures import Preempting, Remedies, Reserving, note_passed_over
+from licorne_core.scheduling.measures import Preempting, Remedies, note_passed_over
 from licorne_core.scheduling.node_search.heaps import StillLooking
 from licorne_core.scheduling.preempting import PreemptionRequest
 from licorne_core.scheduling.replacement_stage import Replacing
-from licorne_core.scheduling.reservations.review import Overdue, Review
-from licorne_core.scheduling.reservations.stage import Reserved
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.stages import Claimed, Decision, Position, Stage
 from licorne_core.scheduling.waiting.blockers import Blocker
@@ -52,18 +50,17 @@ class Cycle:
         "_root",
         "gangs",
         "postponed",
-        "reserving",
-        "review",
     )
 
-    def __init__(self, context: CheckContext, options: Options, remedies: Remedies) -> None:
-        """Decide in the partition of the context, with the remedies of extensions."""
+    def __init__(
+        self, context: CheckContext, options: Options, remedies: Remedies, stages: Sequence[Stage]
+    ) -> None:
+        """Decide in the partition of the context, with the remedies and stages of features."""
         self._context, self._effort = context, context.effort
         self._root = context.tree.root
         self._index = context.index
         # In this order they are asked whether they help, `step` is that in which their requests are tried.
         self._remedies: Remedies = {
-            ReservationRequest: Reserving(context),
             **remedies,
             PreemptionRequest: Preempting(context),
         }
@@ -71,18 +68,10 @@ class Cycle:
         self.gangs = GangSearch(context, max(1, options.tuning.fill_work // 4), self._remedies)
         """The search for places of gang members."""
         context.effort.count(self.gangs)
-        self.review = Review(context)
-        stages: Sequence[Stage] = (
-            Overdue(self.review),
-            Claimed(context),
-            Reserved(context, self.review),
-            Replacing(context, self.gangs.elsewhere),
-            self.review,
-        )
-        self._before = tuple(stage for stage in stages if stage.position < Position.BEHIND)
-        self._behind = tuple(stage for stage in stages if stage.position >= Position.BEHIND)
-        self.reserving = options.reservations
-        """False if no node is ever reserved."""
+        every = [Claimed(context), Replacing(context, self.gangs.elsewhere), *stages]
+        every.sort(key=lambda stage: stage.position)
+        self._before = tuple(stage for stage in every if stage.position < Position.BEHIND)
+        self._behind = tuple(stage for stage in every if stage.position >= Position.BEHIND)
         self.postponed = False
         """True if an item waits for a remedy in another turn."""
 
@@ -247,7 +236,7 @@ class Cycle:
             self._want(group, None)
             blocker = found
             group.nowhere = True
-        if group.nowhere and self.reserving:
+        if group.nowhere and self._context.may_hold:
             self._context.wakeups.backlog.note(group)
         note_passed_over(self._context, group, blocker, self._effort.now)
         return blocker

@@ -6,11 +6,10 @@ the remedies, to which extensions add theirs. A remedy changes waiting lines and
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence, Sized
-from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from licorne_core.model.apps.application import Application, Asking
-from licorne_core.model.apps.groups import AgedAsks, AskGroup, ReservationRequest
+from licorne_core.model.apps.groups import AgedAsks, AskGroup
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
@@ -44,14 +43,6 @@ NO_FIT_ON_REQUIRED_NODE = "No fit on required node, preemption does not help"
 
 Candidate = tuple[Queue, Application, Request, Node]
 """A decision: leaf, application, its ask, and the node that the ask goes to."""
-
-
-class ToReserve(NamedTuple):
-    """A decision: reserve the node for the ask (spec §§ 8.5, 8.7)."""
-
-    app: Application
-    request: Request
-    node: Node
 
 
 Remedies = Mapping[type[AgedAsks], "Remedy"]
@@ -88,29 +79,6 @@ class Remedy(ABC):
     @abstractmethod
     def decide(self, wants: Any, request: Request, now: float) -> Any:
         """The measure for the first ask that is old enough, or its blocker; None for a pause."""
-
-
-class Reserving(Remedy):
-    """A node is reserved for the ask."""
-
-    def helps(self, group: AskGroup, over: Quota | None) -> bool:
-        """True if no node takes them."""
-        return over is None and self.context.may_hold
-
-    def decide(self, wants: ReservationRequest, request: Request, now: float) -> ToReserve | Blocker | None:
-        """The node to reserve, or the blocker. None while a remedy that comes before it does not pause."""
-        context, app, ask_class = self.context, wants.app, wants.group.ask_class
-        for other in wants.group.remedy_requests.values():
-            if other.step < wants.step and now >= other.paused_until:
-                context.escalation.rest(wants, inf)
-                return None
-        blocker = ask_blocker(context, Asking(app, wants.group))
-        if blocker is None and ask_class.required_node is None:
-            blocker = context.wakeups.reservation_limits.blocker(app)
-        if blocker is not None:
-            return blocker
-        found = context.index.to_reserve(ask_class)
-        return ToReserve(app, request, found) if isinstance(found, Node) else found
 
 
 class Preempting(Remedy):

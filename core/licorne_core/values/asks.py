@@ -242,7 +242,7 @@ class Reservation:
 
     An ask has at most one reservation. So has a node, but asks that require the node (`required`) may
     share it. A reservation with a promise may have lost its node: then `node_id` is None
-    (`scheduling/reservations/promises.py`). Compared by identity.
+    (`ledger/promises.py`). Compared by identity.
     """
 
     app_id: AppId
@@ -256,7 +256,7 @@ class Reservation:
     """True if other asks must not use the node at all (property ``reservation.exclusive``)."""
     idle_since: float | None = None
     """Time since which reviews have found the reservation idle, in unix seconds; None if it is not
-    (`scheduling/reservations/review.py`)."""
+    (`standard/reservations/review.py`)."""
     gives_way: bool = False
     """True if the last review found that it gives way to asks within their queue's guarantee."""
 

@@ -4,7 +4,7 @@ import pytest
 
 from extensions.drains.building import cordon
 from licorne_core.messages.reasons import NodesCheck
-from licorne_core.scheduling.reservations.review import holder_blocker
+from licorne_core.standard.reservations.review import holder_blocker
 from licorne_core.values.asks import NO_REASON, ReservationBound
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, QueuePath

@@ -12,6 +12,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import QueueState
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.preempting import Proposal, preemption_request_of
+from licorne_core.standard.reservations.extension import review_of
 from support.oracle import PartitionOracle
 from support.oracle.backfill import holders
 from support.oracle.books import AppRecord, Kind
@@ -146,7 +147,7 @@ def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
     return (
         reserved,
         assumed,
-        {**gangs, **asked, **shadows, **_review(due=bool(partition.cycle.review.due))},
+        {**gangs, **asked, **shadows, **_review(due=bool(review_of(partition).due))},
     )
 
 

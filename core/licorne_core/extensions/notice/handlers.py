@@ -10,13 +10,13 @@ from licorne_core.extensions.notice.standing import gives_way, is_legal, is_usef
 from licorne_core.handlers.lifecycle import look_again
 from licorne_core.handlers.outcome import Commands, Deadline, Deadlines, Firing, Outcome
 from licorne_core.handlers.victims import end_stay, stop_at_once, whom
+from licorne_core.ledger.promises import Promise
 from licorne_core.messages.effects import Effect
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.scheduling.preemption import Victim
-from licorne_core.scheduling.reservations.promises import Promise
 from licorne_core.values.timers import Timer
 
 

@@ -18,7 +18,7 @@ from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.usage import Usage
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.order import app_key, queue_key, settle_priority
-from licorne_core.scheduling.reservations.promises import ReservationLimit
+from licorne_core.scheduling.waiting.reserved_nodes import ReservationLimit
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.resources import Items
 

@@ -11,9 +11,9 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.scheduling.order import ReservedAsks
 from licorne_core.scheduling.replacing import ReplacingApps
-from licorne_core.scheduling.reservations.promises import ReservationLimits
 from licorne_core.scheduling.waiting.blockers import Blockers
 from licorne_core.scheduling.waiting.gangs import NoDomain
+from licorne_core.scheduling.waiting.reserved_nodes import ReservationLimits
 from licorne_core.scheduling.waiting.shortages import KeptNodes
 from licorne_core.scheduling.waiting.waiting import Waiting
 from licorne_core.values.ids import PartitionName

@@ -14,9 +14,7 @@ from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.scheduling.calls import Call
-from licorne_core.scheduling.measures import ToReserve
 from licorne_core.scheduling.predicates import Assumed, NodeQuestion
-from licorne_core.scheduling.reservations.review import ToGiveUp
 from licorne_core.standard.predicates.checks import PredicateCheck, checks_of
 from licorne_core.standard.predicates.extension import judged_of
 from licorne_core.values.ids import NodeId
@@ -30,21 +28,6 @@ class Settled(NamedTuple):
     """The nodes of those that were confirmed."""
     again: list[Assumed]
     """Assumed asks with a further question to the RM."""
-
-
-def _reserve(partition: Partition, decision: ToReserve, now: float, _: Outcome) -> None:
-    """Reserve the node. Where the RM has a say it is asked; a refusal ends the reservation."""
-    app, request, node = decision
-    reservation = partition.reservations.reserve(app, request, node, now, now)
-    partition.counters.reservations_made += 1
-    ask_class = request.ask.ask_class
-    checks = checks_of(partition.check_context)
-    if not reservation.required and checks.is_needed(ask_class, node, allocate=False):
-        checks.ask_to_reserve(request, node).reservations.append(reservation)
-
-
-def _give_up(partition: Partition, decision: ToGiveUp, now: float, _: Outcome) -> None:
-    partition.reservations.give_up(decision, now)
 
 
 def _ask_before(partition: Partition, question: NodeQuestion, _: float, __: Outcome) -> None:
@@ -231,6 +214,6 @@ def _answers() -> Answers:
     return table("handlers", "ANSWERS")
 
 
-DECISIONS: Final[Decisions] = {ToReserve: _reserve, ToGiveUp: _give_up, NodeQuestion: _ask_before}
+DECISIONS: Final[Decisions] = {NodeQuestion: _ask_before}
 DEADLINES: Final[Deadlines] = {Due.ANSWER: Deadline(_answers_overdue), Due.RETRY: Deadline(_ask_again)}
 COMMANDS: Final[Commands] = {AnswerPredicates: _answer_predicates, NotePredicatesSent: _note_sent}

@@ -48,7 +48,7 @@ from licorne_core.model.nodes.node import overhang_of
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.reservations.promises import Reserver, reservers
+from licorne_core.scheduling.waiting.reserved_nodes import Reserver, reservers
 from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, PartitionName

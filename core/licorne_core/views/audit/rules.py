@@ -164,7 +164,7 @@ def check_waiting(partition: Partition) -> None:
     for blocker in _blockers(partition):
         if blocker.is_unused:
             raise InvariantBroken(f"W3: {blocker!r} is kept and blocks nobody")
-    if partition.cycle.reserving:
+    if partition.check_context.may_hold:
         _check_backlog(partition)
     if not partition.wakeups.waiting.runnable:
         _check_at_rest(partition)

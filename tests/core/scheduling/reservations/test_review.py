@@ -3,7 +3,8 @@
 import pytest
 
 from licorne_core.messages.commands import NodeAction, Tick
-from licorne_core.scheduling.reservations import review
+from licorne_core.standard.reservations import review
+from licorne_core.standard.reservations.extension import review_of
 from support.core.builders import (
     MANY_RESERVED,
     app,
@@ -353,4 +354,4 @@ def test_a_review_hears_a_bounded_number_of_claims(monkeypatch: pytest.MonkeyPat
     core.do(asks(*(ask(f"d{n}", "k", vcore=1 + n) for n in range(5))))
     core.wait(2)
     (partition,) = core.scheduler.partitions.values()
-    assert len(partition.cycle.review._claims) == 2
+    assert len(review_of(partition)._claims) == 2

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from licorne_core.scheduling.reservations import review
+from licorne_core.standard.reservations import review
 from licorne_core.values.asks import Reservation
 from support.core.builders import (
     MANY_RESERVED,

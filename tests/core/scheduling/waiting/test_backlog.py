@@ -4,8 +4,9 @@ import pytest
 
 from licorne_core.messages.commands import NodeAction
 from licorne_core.model.apps.groups import AskGroup
-from licorne_core.scheduling.reservations import review
 from licorne_core.scheduling.waiting.wakeups import Backlog
+from licorne_core.standard.reservations import review
+from licorne_core.standard.reservations.extension import review_of
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId
 from support.core.builders import MANY_RESERVED, app, apps, ask, asks, config, node, nodes, register
@@ -55,7 +56,7 @@ def test_a_reviews_work_counts_as_that_of_its_turn() -> None:
     """Whoever is heard counts as tried, so that other partitions have their turn in time."""
     core = crowd(1, MANY, 1)
     (partition,) = core.scheduler.partitions.values()
-    search = partition.cycle.review.search
+    search = review_of(partition).search
     before = search.work
     core.wait(1)
     assert search.work >= before + MANY * search.of_a_try

@@ -6,10 +6,10 @@ from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.measures import Candidate, first_blocker, to_clear
 from licorne_core.scheduling.preempting import ToClear
-from licorne_core.scheduling.reservations.review import Review, ToGiveUp
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.stages import Position, Stage
 from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.standard.reservations.review import Review, ToGiveUp
 from licorne_core.values.asks import Reservation
 
 

@@ -40,9 +40,6 @@ from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.asks import AskClass, Reservation
 from licorne_core.values.resources import Items
 
-REVIEW_TIME = 1.0
-"""Seconds from one review to the next."""
-
 OVERDUE = 2.0
 """Most seconds for which a review waits for the end of a pass."""
 
@@ -83,6 +80,8 @@ class Review(Stage):
         self.due: list[float] = []
         """The unix seconds from which a review is due, if one is."""
         super().__init__(context, Position.BEHIND, self.due)
+        self.yielded: dict[Node, None] = {}
+        """Nodes that the last review took from asks: nobody has them reserved before the next one."""
         self._claims: dict[AskClass, list[AskGroup]] = {}
         self.search = Search(LOOKS_OF_A_TRY)
         """Its work are comparisons of nodes with asks."""

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 
+from licorne_core.ledger.promises import MOST_TRIES, Promise, Promises, RefusedStops
 from licorne_core.messages.events.cluster import reservation_changed
 from licorne_core.messages.events.records import EventChange
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request
+from licorne_core.model.books import note_allocating
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.quotas import note_freed
@@ -13,22 +15,16 @@ from licorne_core.model.rm_context import Journal
 from licorne_core.scheduling.escalation import Escalation, readmit
 from licorne_core.scheduling.order import Holder
 from licorne_core.scheduling.preemption.ledger import Stay
-from licorne_core.scheduling.reservations.promises import (
-    MOST_TRIES,
-    Promise,
-    Promises,
-    RefusedStops,
-    reservers,
-)
-from licorne_core.scheduling.reservations.review import REVIEW_TIME, ToGiveUp
 from licorne_core.scheduling.waiting.dirty import Dirty
+from licorne_core.scheduling.waiting.reserved_nodes import reservers
 from licorne_core.scheduling.waiting.wakeups import Wakeups
-from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Reservation
-from licorne_core.values.counters import Counters
 from licorne_core.values.timers import Due, Timer, Timers
 
 _REVIEW = Timer(Due.REVIEW)
+
+REVIEW_TIME = 1.0
+"""Seconds from one review of the reservations to the next."""
 
 RESERVATION_TIME = 3600.0
 """Seconds after which a reservation ends if its ask could not be placed (spec § 8.6)."""
@@ -49,11 +45,9 @@ class Reservations:
         escalation: Escalation,
         timers: Timers[Timer],
         journal: Journal,
-        counters: Counters,
         stays: Mapping[Request, Stay],
     ) -> None:
         """Start empty; `stays` has the victims that run on for a while."""
-        self._counters = counters
         self._escalation = escalation
         self._nodes = nodes
         self._journal = journal
@@ -61,7 +55,6 @@ class Reservations:
         self._wakeups = wakeups
         self._timers = timers
         self._stays = stays
-        self._yielded: dict[Node, None] = {}
         self.promises = Promises()
         """Promises of asks that have a node reserved."""
 
@@ -81,7 +74,8 @@ class Reservations:
         if not reservation.required:
             self._wakeups.reservation_limits.count(app, 1)
         self._dirty.mark_filled(node)
-        self.review_later(now)
+        if _REVIEW not in self._timers:
+            self._timers.set(_REVIEW, now + REVIEW_TIME)
         self._escalation.rank_all(request.group, now)
         self._dirty.mark_app(app)
         size = request.ask.ask_class.resources
@@ -243,39 +237,17 @@ class Reservations:
             ended = reservation_changed(now, node_id, reservation.key, size, EventChange.REMOVE)
             self._journal.note(ended)
 
+    def take_back(self, reservation: Reservation, now: float) -> None:
+        """Take the node from the ask, which could not use it or gives way; see `lose_node`."""
+        if reservation.node_id is not None:
+            request = self._wakeups.reserved.holder(reservation).request
+            _refused_in_vain(self._nodes, request, self._nodes.by_id[reservation.node_id], now)
+        self.lose_node(reservation, now)
+
     def give_way(self, node: Node, now: float) -> None:
         """Take the node from asks that do not require it (spec § 8.7)."""
         for reservation in [r for r in node.reservations.values() if not r.required]:
             self.lose_node(reservation, now)
-
-    def give_up(self, found: ToGiveUp, now: float) -> None:
-        """Carry out the result of a review, and plan another one if it may find more."""
-        if found.findings is not None:
-            yielded, self._yielded = self._yielded, {}
-            for node in yielded:
-                node.yielded = False
-                self._dirty.mark_node(node)
-            for reservation, finding in found.findings.items():
-                reservation.idle_since, reservation.gives_way = finding
-        for reservation in found.yielded:
-            assert reservation.node_id is not None, f"{reservation} has room for somebody"
-            node = self._nodes.by_id[reservation.node_id]
-            node.yielded = True
-            self._yielded[node] = None
-        self._counters.reservations_idle += len(found.idle)
-        self._counters.reservations_yielded += len(found.yielded)
-        for reservation in (*found.idle, *found.yielded):
-            if reservation.node_id is not None:
-                request = self._wakeups.reserved.holder(reservation).request
-                node = self._nodes.by_id[reservation.node_id]
-                _refused_in_vain(self._nodes, request, node, now)
-            self.lose_node(reservation, now)
-        self.review_later(now)
-
-    def review_later(self, now: float) -> None:
-        """Plan a review in a second, if it may find a reservation and none is planned."""
-        if (len(self._wakeups.reserved) or self._yielded) and _REVIEW not in self._timers:
-            self._timers.set(_REVIEW, now + REVIEW_TIME)
 
     def leave(self, node: Node, now: float) -> None:
         """End the reservations on a node that is removed."""
@@ -285,7 +257,6 @@ class Reservations:
             if reservation.required:
                 # Another node of that name is another one.
                 request.triggered = False
-        self._yielded.pop(node, None)
 
     def shrunk(self, node: Node, now: float) -> None:
         """Take a resized node from asks that it can never hold."""
@@ -332,17 +303,6 @@ def _let_go(stays: Mapping[Request, Stay], victims: Iterable[Request], now: floa
         stay = stays.get(victim)
         if stay is not None and not stay.is_due(now):
             stay.reconsider(now)
-
-
-def note_allocating(app: Application) -> None:
-    """Update the queues' sets of accepted applications that are about to run (spec § 4.12)."""
-    leaf = app.leaf
-    if app.state is AppState.ACCEPTED and app.is_allocating:
-        for queue in leaf.lineage:
-            queue.allocating[app.app_id] = None
-    elif app.app_id in leaf.allocating:
-        for queue in leaf.lineage:
-            del queue.allocating[app.app_id]
 
 
 def _timer(reservation: Reservation) -> Timer:

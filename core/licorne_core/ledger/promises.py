@@ -1,4 +1,4 @@
-"""Promises and limits of reservations (spec §§ 8.5, 9.4.8).
+"""Promises of freed room to asks with a reservation (spec § 9.4.8).
 
 An ask whose victims are being stopped has its node reserved. Its amounts are promised to it in its
 queues, and to its user and group. The promise lasts until the ask is placed or removed, at most for the
@@ -13,7 +13,7 @@ The promise continues without its node if the node is removed, cordoned, can nev
 by an ask that requires it, or is refused by the RM. A refusal before the end of all victims on the node does
 not count, as the RM may accept the node without them; nor does a missing answer. Then other asks may
 use the node. The ask may go to any node, and may have another one reserved. An ask that requires its
-node keeps it until the node is removed, or the RM refuses the freed room to it (`review.py`).
+node keeps it until the node is removed, or the RM refuses the freed room to it.
 
 So the victims were stopped in vain. Those that run on do so for good, and the ask may have others stopped:
 its search counts without its own promise, which ends once others are stopped. Only the RM knows why it has
@@ -23,11 +23,6 @@ node before it changes, and an ask has few tries.
 A resized ask keeps its promise up to its new size. Freed resources are no more than the old promise, and
 stay unavailable to other asks. The promise ends when the ask is to replace a placeholder, whose room it
 gets.
-
-A reserved node is idle until its ask fits. So the number of reserved nodes is bounded: by
-`reservation.max.nodes` of each queue, by a tenth of the nodes where root has no such property, and for
-an application by `application.reservation.max.nodes`, or else by half of the partition's bound.
-Reservations of asks that require their node do not count (spec § 8.7).
 """
 
 from collections.abc import Mapping
@@ -38,10 +33,8 @@ from licorne_core.model.apps.requests import Request, RequestState
 from licorne_core.model.books import book_promise, unbook_promise
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
 from licorne_core.scheduling.preempting import SEARCH_INTERVAL
-from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import Items, charge, refund
@@ -225,84 +218,3 @@ class Promises:
         if not promise.is_resting:
             promise.unbook()
         promise.request.promise = None
-
-
-PART_OF_NODES = 10
-"""One node in so many may be reserved, and at least one, unless root has a bound of its own."""
-
-Reserver = Application | Queue
-"""An application or a queue, in which reserved nodes count."""
-
-
-class ReservationLimit(OfThing):
-    """No further node may be reserved for an application, or in a queue."""
-
-    __slots__ = ("_limits",)
-
-    def __init__(self, reserver: Reserver, blockers: Blockers, limits: "ReservationLimits") -> None:
-        """Create one of `limits`, without blocked items."""
-        super().__init__(reserver, blockers)
-        self._limits = limits
-
-    def lets_through(self) -> bool:
-        """True if one more node may be reserved."""
-        return self._limits.has_room(self.thing)
-
-
-class ReservationLimits:
-    """The counts of reserved nodes, and the limits that block a reservation request.
-
-    Always true: `_reserved` counts the reservations with a node whose asks do not require it.
-    """
-
-    def __init__(self, nodes: NodeBook, blockers: Blockers) -> None:
-        """Start empty."""
-        self._nodes = nodes
-        self._blockers = blockers
-        self._reserved: dict[Reserver, int] = {}
-
-    def reserved(self, reserver: Reserver) -> int:
-        """Number of nodes reserved for the application, or in the queue and below."""
-        return self._reserved.get(reserver, 0)
-
-    def most(self, reserver: Reserver) -> int | None:
-        """Most reserved nodes of the application or queue; None for no bound of its own."""
-        if isinstance(reserver, Application):
-            leaf: Queue = reserver.leaf
-            own = leaf.settings.app_reserved_nodes
-            return (self._most_of_root(leaf.lineage[-1]) + 1) // 2 if own is None else own
-        if reserver.parent is None:
-            return self._most_of_root(reserver)
-        return reserver.settings.reserved_nodes
-
-    def _most_of_root(self, root: Queue) -> int:
-        own = root.settings.reserved_nodes
-        return max(1, len(self._nodes.by_id) // PART_OF_NODES) if own is None else own
-
-    def has_room(self, reserver: Reserver) -> bool:
-        """True if one more node may be reserved in it."""
-        most = self.most(reserver)
-        return most is None or self.reserved(reserver) < most
-
-    def full(self, app: Application) -> Reserver | None:
-        """First reserver, from the application up to root, without room for a further reservation."""
-        return next((one for one in reservers(app) if not self.has_room(one)), None)
-
-    def blocker(self, app: Application) -> ReservationLimit | None:
-        """Blocker of further reservations for the application, if any."""
-        reserver = self.full(app)
-        return None if reserver is None else self._blockers.get(ReservationLimit, reserver, self)
-
-    def count(self, app: Application, change: int) -> None:
-        """Add `change`, 1 or -1, to the counts of nodes reserved by asks that do not require them."""
-        for reserver in reservers(app):
-            count = self._reserved.get(reserver, 0) + change
-            if count:
-                self._reserved[reserver] = count
-            else:
-                del self._reserved[reserver]
-
-
-def reservers(app: Application) -> tuple[Reserver, ...]:
-    """The application and its queues, in all of which its reservations count."""
-    return (app, *app.leaf.lineage)
