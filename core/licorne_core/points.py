@@ -14,12 +14,13 @@ from typing import Any, Final, NamedTuple
 from licorne_core.config.schema import PartitionConfig, QueueSettings
 from licorne_core.messages.commands import NewApplication
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang import DomainTerms, Gang, GangUnits
+from licorne_core.model.apps.gang import Gang, GangUnits
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Place, Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import SharedQuota
+from licorne_core.scheduling.gang_sets import NodeTerms
 from licorne_core.scheduling.measures import Remedies
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.stages import Stage
@@ -122,8 +123,8 @@ class Extension:
         """
         return None
 
-    def gang_terms(self, tags: Mapping[str, str]) -> DomainTerms | None:
-        """What the tags of a new application say of the domains of nodes that its gang may be in.
+    def node_terms(self, tags: Mapping[str, str]) -> NodeTerms | None:
+        """What the tags of a new application say of the nodes that its gang may be on.
 
         Raises:
             Rejected: the tags are not understood.
@@ -308,7 +309,7 @@ MOST_SETTLED: Final = 500
 POINTS: Final = {
     "configuration": ("keys", "configure", "settled", "removed", "flagged", "reloaded", "adapt", "follow"),
     "whole core": ("shared",),
-    "admission": ("leaf_for", "units", "gang_terms", "joining", "arriving"),
+    "admission": ("leaf_for", "units", "node_terms", "joining", "arriving"),
     "rules": ("rules",),
     "quotas": ("quotas", "counted"),
     "turn": ("begin", "seek", "visited", "pauses", "idle"),
@@ -381,7 +382,7 @@ class Points:
         self.adapt = self._at("adapt")
         self.follow = self._at("follow")
         self.units = self._at("units")
-        self.gang_terms = self._at("gang_terms")
+        self.node_terms = self._at("node_terms")
         self.joining = self._at("joining")
         self.arriving = self._at("arriving")
         self.entered = self._at("entered")
@@ -431,9 +432,9 @@ class Points:
         found = (extension.units(tags) for extension in self.units)
         return next((units for units in found if units is not None), None)
 
-    def terms_by(self, tags: Mapping[str, str]) -> DomainTerms | None:
+    def terms_by(self, tags: Mapping[str, str]) -> NodeTerms | None:
         """The terms of the gang of a new application: those of the first extension that says some."""
-        found = (extension.gang_terms(tags) for extension in self.gang_terms)
+        found = (extension.node_terms(tags) for extension in self.node_terms)
         return next((terms for terms in found if terms is not None), None)
 
     def further(self, app: Application, leaf: Queue) -> tuple[SharedQuota, ...]:

@@ -28,7 +28,8 @@ WORDS = {
     "hours": r"extensions\.hours|Hours(Book|Budget|Left|Limit|Report|Spent)|KeptHours|[hH]ours_?[bB]udgets|"
     r"BUDGET_(AVAILABLE|EXHAUSTED)|budgets? of (resource-)?hours",
     "topology": r"[lL]ost_?[pP]lace|swap.?seconds|read_(topology|slice)|licorne/slice|ListTopology|"
-    r"topology_levels|Topology",
+    r"topology_levels|Topology|topology level|(?<!sub)[dD]omain(?!=|\.PUBLIC)|gang slices?\b|"
+    r"slice_(level|depth)",
     "fair_memory": r"fair_memory|Fair(Memory|Share)|\bDecayed\b|KeptUsage|UsageOwner|UserShares|half_life",
     "drains": r"extensions\.drains|Cordon\b|Drain(s|Terms|Report|Node)\b|NodeDrain|NodeSchedulable",
     "holds": r"extensions\.holds|(Hold|Change)Application|Application(Held|Changed|Marks)|MarksEnded",

@@ -31,7 +31,6 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import (
     DEFAULT_TIMEOUT,
     ON_TIMEOUT,
-    DomainTerms,
     Gang,
     GangStyle,
     Gone,
@@ -71,7 +70,7 @@ def gang_of(partition: Partition, new: NewApplication, now: float) -> Gang:
         new.placeholder_ask,
         GangStyle.of(new.gang_scheduling_style),
         placeholder_timeout(new.execution_timeout, new.tags, now),
-        partition.points.terms_by(new.tags) or (None if units is None else DomainTerms()),
+        partition.points.terms_by(new.tags),
         units,
     )
 
@@ -209,7 +208,7 @@ def placeholders_overdue(job: TimerJob) -> Iterator[int]:
         return
     if rule.event is not None:
         # It goes on without a gang, or fails.
-        app.gang.terms = None
+        app.gang.end_terms()
         for room in list(app.gang.rooms):
             room.end()
         job.outcome.updates += advance(partition, app, rule.event, job.now, RESERVATION_TIMEOUT)

@@ -158,7 +158,7 @@ class Moves:
             if _PREEMPTING in left:
                 self._reservations.victim_gone(request)
             self._mark_freed(app)
-            if app.gang.terms is not None and app.pending_count and app.gang.has_member(request.ask):
+            if app.gang.is_whole and app.pending_count and app.gang.has_member(request.ask):
                 self._pending.regroup(app)
         if _KNOWN in entered and request.ask.placeholder:
             # A real ask may take its place.

@@ -119,7 +119,7 @@ class PendingAsks:
 
     def placeholder_came(self, app: Application, ask: Ask) -> None:
         """Add a placeholder; with a new task group other asks become members of the gang, or are none."""
-        if app.gang.terms is not None and ask.task_group not in app.gang.groups:
+        if app.gang.is_whole and ask.task_group not in app.gang.groups:
             self._wakeups.waiting.unpark_inside(app)
         app.placeholder_came(ask)
 

@@ -5,7 +5,8 @@ from typing import Final
 
 from licorne_core.values.ids import AppId
 
-NO_DOMAIN: Final = "TOPOLOGY_NO_DOMAIN"
+NO_PLACE_TOGETHER: Final = "TOPOLOGY_NO_DOMAIN"
+"""Its nodes have no room for all members."""
 GANG_INCOMPLETE: Final = "GANG_INCOMPLETE"
 
 
@@ -13,18 +14,14 @@ GANG_INCOMPLETE: Final = "GANG_INCOMPLETE"
 class TogetherCheck:
     """The members of a gang have no place together, have not all been asked for, or are enough.
 
-    `level` and `domain` name the best domain of the last search; both are empty for the whole partition
-    and for a gang without some of its asks. `short` is the number of members that have no place there,
-    0 where that is not known.
+    `where` names the nodes of the last search that come nearest to what it needs; it is empty for all nodes,
+    and for a gang without some of its asks.
     """
 
     app_id: AppId
     code: str
     text: str
-    members: int = 0
-    level: str = ""
-    domain: str = ""
-    short: int = 0
+    where: str = ""
 
     passed = False
 

@@ -61,7 +61,7 @@ class KeptRoom(ABC):
     app: Application
     task_group: str
     ask_class: AskClass
-    path: str
+    where: str
     """Name of all nodes to which the ask may go."""
     node: Node | None
     request: Request | None

@@ -19,7 +19,7 @@ from licorne_core.messages.operators import (
     OperatorMark,
     StoppedQueueCheck,
 )
-from licorne_core.messages.together import GANG_INCOMPLETE, NO_DOMAIN
+from licorne_core.messages.together import GANG_INCOMPLETE, NO_PLACE_TOGETHER
 from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.gang import TaskGroup
@@ -41,7 +41,7 @@ from licorne_core.scheduling.rules import (
 )
 from licorne_core.scheduling.waiting import blockers
 from licorne_core.scheduling.waiting.blockers import Blocker
-from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
+from licorne_core.scheduling.waiting.gangs import Incomplete, NoPlace
 from licorne_core.scheduling.waiting.shortages import QuotaPool, QuotaShortage
 from licorne_core.values.app_states import AppState
 from licorne_core.values.timers import Due, Timer
@@ -268,7 +268,7 @@ ASK_RULES: Final = in_order(
         # Users, groups and further quotas come before queues: preemption does not help against them (§ 8.3c).
         _WithinMaxima(Place.QUOTA, tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
         _HasPlaceTogether(Place.TOGETHER, (GANG_INCOMPLETE,), Incomplete, found_by_search=True),
-        _HasPlaceTogether(Place.TOGETHER, (NO_DOMAIN,), NoDomain, found_by_search=True),
+        _HasPlaceTogether(Place.TOGETHER, (NO_PLACE_TOGETHER,), NoPlace, found_by_search=True),
         *_of_features(applications=False),
     )
 )

@@ -215,7 +215,7 @@ class Cycle:
 
     def _for_group(self, leaf: Queue, app: Application, group: AskGroup) -> Node | Blocker | Together:
         """Return the node for the asks of a group, or their blocker (spec § 8.3)."""
-        if app.gang.terms is not None or group.is_bound or (group.key[2] and self.gangs.always):
+        if app.gang.is_whole or group.is_bound or (group.key[2] and self.gangs.always):
             together = self.gangs.decide(leaf, app, group, self._effort.now)
             if together is not None:
                 return together
@@ -250,8 +250,8 @@ class Cycle:
     def _for_remedy(self, wants: AgedAsks) -> Decision | None:
         """The measure for the first ask that is old enough, or its blocker.
 
-        None if the request pauses from now on, as one of gang members that belong in a domain does, or is
-        ranked anew as another ask comes first by now.
+        None if the request pauses from now on, as one of gang members that belong to certain nodes does, or
+        is ranked anew as another ask comes first by now.
         """
         if wants.group.is_bound:
             self._context.wakeups.waiting.withdraw(wants)

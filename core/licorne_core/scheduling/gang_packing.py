@@ -1,8 +1,8 @@
 """Packing: how many gang members of each kind go to each room, so that all have a place.
 
-A *room* is a node, or a domain that takes whole gang slices. A packing goes through the rooms in their
-order, and gives each room as many of the first kind as it can, then of the second, and so on. Where that
-leaves members without a place it steps back. The first packing that is found counts.
+A *room* is a node, or a set of nodes that takes whole bundles of members. A packing goes through the rooms
+in their order, and gives each room as many of the first kind as it can, then of the second, and so on. Where
+that leaves members without a place it steps back. The first packing that is found counts.
 
 With one kind it never has to step back. With several kinds the problem is NP-hard: `Effort` bounds the
 steps, and a packing that needs more of them counts as none.
@@ -30,13 +30,20 @@ Place = tuple[AskGroup, Node, int]
 class Effort:
     """Steps that a search has taken, and may still take; `is_spent` once it was stopped for want of them."""
 
-    __slots__ = ("is_spent", "left", "taken")
+    __slots__ = ("is_spent", "left", "looks", "taken")
 
     def __init__(self, steps: int) -> None:
         """Start with so many steps."""
         self.left = steps
         self.taken = 0
+        self.looks = 0
+        """Nodes, and sets of nodes, that it has looked at."""
         self.is_spent = False
+
+    @property
+    def work(self) -> int:
+        """Looks and steps so far."""
+        return self.looks + self.taken
 
     def spend(self, steps: int = 1) -> bool:
         """Take more steps; False if so many are not left."""

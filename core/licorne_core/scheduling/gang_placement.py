@@ -4,37 +4,35 @@ These are all pending placeholders of an application, or the next unit of its ga
 (`model/apps/members.py`). The search takes the asks as they stand in their groups: one *kind* for each
 ask group. In: an application with such asks. Out: a `GangPlacement`, which `handlers/gangs.py` books at
 once; a `NodeQuestion`, where the RM has a say and has not judged all nodes of the placement yet; or the
-`Incomplete` or `NoDomain` that its groups are parked with.
+`Incomplete` or `NoPlace` that its groups are parked with.
 
-`gang_domains.py` chooses the domain and the nodes. A node
-counts only if the RM's answer about it is yes, or still unknown; the unknown ones of a placement are asked
-about first. So a refusal leads to another search, and never to a gang without some of its members.
+`gang_sets.py` says on which nodes it is tried. A node counts only if the RM's answer about it is yes, or
+still unknown; the unknown ones of a placement are asked about first. So a refusal leads to another search,
+and never to a gang without some of its members.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from licorne_core.messages.together import GANG_INCOMPLETE, NO_DOMAIN, TogetherCheck
+from licorne_core.messages.together import GANG_INCOMPLETE, TogetherCheck
 from licorne_core.model.apps.application import Application, Asking
-from licorne_core.model.apps.gang import DomainTerms
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.members import Share, gather_gang, missing_of
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.claims import KeptRoom, room_for
 from licorne_core.model.effort import Search
-from licorne_core.model.nodes.domains import Domain, Domains, Path
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import ask_blocker
-from licorne_core.scheduling.gang_domains import DomainSearch, Kind, held_paths, rank_of
-from licorne_core.scheduling.gang_packing import Place, members_on, takes_kept
-from licorne_core.scheduling.gang_slots import MAX_KINDS, SlotTable, SlotTables
+from licorne_core.scheduling.gang_packing import Effort, Place, members_on, slots_beside, takes_kept
+from licorne_core.scheduling.gang_sets import STEPS, Kind, NodeSets, NodeTerms, no_place, rank_of, sets_for
+from licorne_core.scheduling.gang_slots import MAX_KINDS, Slots, SlotTables
 from licorne_core.scheduling.measures import Remedies, note_over_quota
 from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker
-from licorne_core.scheduling.waiting.gangs import Incomplete, NoDomain
+from licorne_core.scheduling.waiting.gangs import Incomplete, NoPlace
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import in_units
@@ -124,16 +122,16 @@ class GangSearch(Search):
         if blocker is None:
             group.attempted = True
             found = self._whole(leaf, app, shares) if whole else self._member(leaf, app, group)
-            group.no_domain = group.unplaceable = isinstance(found, Blocker)
+            group.no_place = group.unplaceable = isinstance(found, Blocker)
             if not isinstance(found, Blocker):
                 return found
             blocker = found
         elif isinstance(blocker, QuotaShortage):
-            group.no_domain |= blocker.quota is context.tree.root
+            group.no_place |= blocker.quota is context.tree.root
             note_over_quota(group, blocker, now)
         gang.is_parked = True
         is_behind = gang.units is not None and gang.units.behind
-        may_start = group.no_domain and group.together and not is_behind
+        may_start = group.no_place and group.together and not is_behind
         # A gang of more kinds is never placed: it would hold nodes for nothing.
         if may_start and len(shares) <= MAX_KINDS:
             self._want(shares[0][0], now)
@@ -150,8 +148,8 @@ class GangSearch(Search):
 
         None if anything stops it, or may do so, if the RM has a say, and if there are other groups.
         """
-        units, terms = app.gang.units, app.gang.terms or _ANYWHERE
-        is_one = units is not None and units.wanted == 1 and not (terms.level or terms.slice_size)
+        units = app.gang.units
+        is_one = units is not None and units.wanted == 1 and app.gang.terms is None
         has_say = group.ask_class.predicate is not None or app.gang.questions
         if not is_one or has_say or len(app.groups) > 1:
             return None
@@ -164,7 +162,7 @@ class GangSearch(Search):
         if not isinstance(node, Node):
             return None
         group.attempted = True
-        group.no_domain = group.unplaceable = False
+        group.no_place = group.unplaceable = False
         return node
 
     def _incomplete(self, app: Application, shares: list[Share]) -> Incomplete | None:
@@ -186,8 +184,9 @@ class GangSearch(Search):
         return blocker
 
     def _belongs(self, app: Application, group: AskGroup) -> bool:
-        """True if asks of the group are members that have to be in a domain, or have a kept room."""
-        terms, task_group = app.gang.terms, group.key[1]
+        """True if asks of the group are members that belong to certain nodes, or have a kept room."""
+        terms: NodeTerms | None = app.gang.terms
+        task_group = group.key[1]
         if terms is None or not app.gang.has(task_group):
             return False
         if app.gang.open_group(task_group, placeholder=group.key[2]) is not None:
@@ -195,70 +194,69 @@ class GangSearch(Search):
             return False
         if app.gang.rooms and room_for(app, task_group):
             return True
-        domains = self._domains()
-        depth = domains.depth(terms.level)
-        return terms.required and depth > 0 and bool(self._held(app, domains, depth))
+        return bool(terms.nodes_of(app))
 
     def _member(self, leaf: Queue, app: Application, group: AskGroup) -> MemberPlacement | Blocker:
-        """The node of a member in the room that is kept for its task group, or in the domain of its gang.
+        """The node of a member in the room that is kept for its task group, or where its gang is.
 
-        Without a node it waits if it has to be in that domain, or else for any node.
+        Without a node it waits if it has to be there, or else for any node.
         """
         room = room_for(app, group.key[1])
         request = group.heap[0].request
-        node = self.node_for(app, group.ask_class, room)
+        terms: NodeTerms = app.gang.terms
+        if room is None:
+            node = self._first(terms.nodes_of(app) or (), group.ask_class)
+        else:
+            node = self._near(room, group.ask_class)
         if node is not None:
             return MemberPlacement(leaf, app, request, node, room)
-        terms = app.gang.terms
-        if terms is None or not (terms.required or terms.slice_size):
+        if not terms.is_strict:
             anywhere = self._context.index.best(group.ask_class)
             if isinstance(anywhere, Node):
                 return MemberPlacement(leaf, app, request, anywhere, room)
-        return self._no_node(app, group, room)
+        return self._no_node(terms, app, group, room)
 
-    def _no_node(self, app: Application, group: AskGroup, room: KeptRoom | None) -> NoDomain:
+    def _no_node(self, terms: NodeTerms, app: Application, group: AskGroup, room: KeptRoom | None) -> NoPlace:
         wakeups = self._context.wakeups
-        blocker = wakeups.blockers.get(NoDomain, group, app, wakeups.gangs)
+        blocker = wakeups.blockers.get(NoPlace, group, app, wakeups.gangs)
         blocker.classes = (group.ask_class,)
         blocker.kept = None if room is None else room.node
-        path = "" if room is None else room.path
-        where = f"domain {path}" if path else "the domain of its gang"
-        blocker.lack = _no_domain(app, 1, f"{where} has no node for it", "", path, 1)
+        blocker.lack = terms.no_node(app.app_id, room)
         return blocker
 
     def elsewhere(self, app: Application, request: Request) -> Node | Blocker:
         """A node for a real ask that cannot have the node of its placeholder.
 
-        A member that has to be in a domain stays in those of its gang.
+        A member that belongs to certain nodes goes to one of these.
         """
-        if app.gang.terms is None or not app.gang.terms.required:
+        terms: NodeTerms | None = app.gang.terms
+        own = None if terms is None else terms.nodes_of(app)
+        if terms is None or own is None:
             return self._context.index.best(request.ask.ask_class)
-        return self.node_for(app, request.ask.ask_class, None) or self._no_node(app, request.group, None)
+        node = self._first(own, request.ask.ask_class)
+        return self._no_node(terms, app, request.group, None) if node is None else node
 
-    def node_for(self, app: Application, ask_class: AskClass, room: KeptRoom | None) -> Node | None:
-        """The node of a kept room, or the first in its domain, or in those that the gang has."""
-        own = None if room is None else room.node
-        if room is not None and own is not None and takes_kept(own, ask_class, room.ask_class.items):
+    def _near(self, room: KeptRoom, ask_class: AskClass) -> Node | None:
+        """The node of a kept room, or the first of those to which its ask may go."""
+        own = room.node
+        if own is not None and takes_kept(own, ask_class, room.ask_class.items):
             return own
+        return self._first((room.nodes(),), ask_class)
+
+    def _first(self, sets: Iterable[Collection[Node]], ask_class: AskClass) -> Node | None:
+        """The first node of all these that takes an ask."""
         found: list[Node] = []
-        for there in self._nodes_of(app) if room is None else [room.nodes()]:
+        for there in sets:
             self.work += len(there)
             found += [node for node in there if node.refusal(ask_class) is None]
         return min(found, key=rank_of, default=None)
-
-    def _nodes_of(self, app: Application) -> list[Collection[Node]]:
-        """The nodes of each domain that has members of the gang."""
-        domains, terms = self._domains(), app.gang.terms
-        depth = 0 if terms is None else domains.depth(terms.level)
-        paths = self._held(app, domains, depth) if depth > 0 else None
-        return [domains.nodes[depth].get(path, {}) for path in paths or ()]
 
     def _whole(
         self, leaf: Queue, app: Application, shares: list[Share]
     ) -> GangPlacement | NodeQuestion | Blocker:
         """Places of the asks that are placed together next, or the blocker of their groups."""
         blockers = self._context.wakeups.blockers
-        known = blockers.of(NoDomain).get(app)
+        known = blockers.of(NoPlace).get(app)
         stamp = (
             self._context.index.version,
             app.arrivals,
@@ -269,12 +267,11 @@ class GangSearch(Search):
             return known
         found: GangPlacement | NodeQuestion | TogetherCheck
         if app.gang.questions:
-            members = sum(count for _, count in shares)
-            found = _no_domain(app, members, "the RM is asked about nodes for its members")
+            found = no_place(app.app_id, "the RM is asked about nodes for its members")
         else:
             found = self._find(leaf, app, shares)
         if isinstance(found, TogetherCheck):
-            blocker = blockers.get(NoDomain, app, app, self._context.wakeups.gangs)
+            blocker = blockers.get(NoPlace, app, app, self._context.wakeups.gangs)
             blocker.tried_at, blocker.lack = stamp, found
             blocker.classes = tuple(group.ask_class for group, _ in shares)
             return blocker
@@ -283,7 +280,7 @@ class GangSearch(Search):
     def _find(
         self, leaf: Queue, app: Application, shares: list[Share]
     ) -> GangPlacement | NodeQuestion | TogetherCheck:
-        """Search the levels from that of the gang's terms up to the last that they allow.
+        """Search all nodes, or the sets of nodes that the terms of the gang allow.
 
         Raises:
             StillLooking: not all nodes have been looked at yet.
@@ -291,54 +288,38 @@ class GangSearch(Search):
         members = sum(count for _, count in shares)
         self.work += members
         if len(shares) > MAX_KINDS:
-            return _no_domain(
-                app, members, f"it has {len(shares)} kinds of members, at most {MAX_KINDS} may be"
-            )
-        terms = app.gang.terms or _ANYWHERE
-        if members == 1 and not (terms.level or terms.slice_size):
+            text = f"it has {len(shares)} kinds of members, at most {MAX_KINDS} may be"
+            return no_place(app.app_id, text)
+        if members == 1 and app.gang.terms is None:
             group = shares[0][0]
             node = self._context.index.best(group.ask_class)
             if isinstance(node, Node) and not node.results.get((group.ask_class, False)):
                 places = [(group, node, 1)]
                 return self._question(app, places) or GangPlacement(leaf, app, members_on(shares, places))
-        domains = self._domains()
-        depth, slice_depth = domains.depth(terms.level), domains.depth(terms.slice_level)
-        if min(depth, slice_depth) < 0:
-            unknown = terms.level if depth < 0 else terms.slice_level
-            return _no_domain(app, members, f"the partition has no topology level {unknown}")
-        kinds = [Kind(g.ask_class, count, self._table(g.ask_class, domains)) for g, count in shares]
-        search = DomainSearch(kinds, domains, terms.slice_size, slice_depth)
-        last = depth if terms.required else 0
+        sets = sets_for(app, self._context.node_book)
+        if isinstance(sets, str):
+            return no_place(app.app_id, sets)
+        kinds = [Kind(g.ask_class, count, self._slots(g.ask_class, sets)) for g, count in shares]
+        effort = Effort(STEPS)
+        search = sets.search(kinds, slots_beside, effort)
         try:
-            for level in range(depth, last - 1, -1):
-                picks = search.find(level, self._held(app, domains, level))
-                if picks is not None:
-                    places = [(shares[kind][0], node, pick) for kind, node, pick in picks]
-                    return self._question(app, places) or GangPlacement(leaf, app, members_on(shares, places))
-            best = search.best(last, self._held(app, domains, last))
+            picks = search.find()
+            if picks is None:
+                return search.lack(app.app_id)
         finally:
-            self.work += search.work
-        return _lack(app, members, domains, best, 0 if best is None else search.lack(best), terms)
+            self.work += effort.work
+        places = [(shares[kind][0], node, pick) for kind, node, pick in picks]
+        return self._question(app, places) or GangPlacement(leaf, app, members_on(shares, places))
 
-    def _domains(self) -> Domains:
-        """The domains of the partition, by the levels of its configuration."""
-        return self._context.node_book.in_domains()
-
-    def _table(self, ask_class: AskClass, domains: Domains) -> SlotTable:
+    def _slots(self, ask_class: AskClass, sets: NodeSets) -> Slots:
         before = self._tables.work
         try:
-            return self._tables.of(ask_class, domains)
+            return self._tables.of(ask_class, sets.layout, sets.no_slots)
         finally:
             self.work += self._tables.work - before
 
-    def _held(self, app: Application, domains: Domains, depth: int) -> list[Path] | None:
-        return held_paths(app, self._context.node_book, domains, depth)
-
     def _question(self, app: Application, places: Sequence[Place]) -> NodeQuestion | None:
         return _question(self._context, app, places)
-
-
-_ANYWHERE = DomainTerms()
 
 
 def planned(
@@ -364,38 +345,3 @@ def _question(context: CheckContext, app: Application, places: Sequence[Place]) 
     if not unknown:
         return None
     return NodeQuestion(app, [(group.first().request, nodes) for group, nodes in unknown.items()])
-
-
-def _lack(
-    app: Application,
-    members: int,
-    domains: Domains,
-    best: Domain | None,
-    short: int,
-    terms: DomainTerms,
-) -> TogetherCheck:
-    """Report a search without a result; `best` lacks slots for `short` members."""
-    level = terms.level if terms.required else ""
-    if best is None:
-        return _no_domain(app, members, f"no node has the topology level {level}", level)
-    path = "/".join(best[1])
-    where = f"{level} {path}" if level else "the partition"
-    of_best = f" is the best of {len(domains.nodes[best[0]])} domains" if level else ""
-    what = f"{short} short" if short else "its members do not fit beside each other"
-    slices = f" in slices of {terms.slice_size}" if terms.slice_size else ""
-    text = f"{where}{of_best} for {members} gang members{slices}: {what}"
-    return _no_domain(app, members, text, level, path, short)
-
-
-def _no_domain(
-    app: Application, members: int, text: str, level: str = "", path: str = "", short: int = 0
-) -> TogetherCheck:
-    return TogetherCheck(
-        app_id=app.app_id,
-        code=NO_DOMAIN,
-        text=text,
-        members=members,
-        level=level,
-        domain=path,
-        short=short,
-    )

@@ -287,7 +287,7 @@ def _not_allowed(partition: Partition, app: Application, request: Request) -> Pr
     if not request.ask.allow_preempt_other:
         text = "the ask may not preempt others (allowPreemptOther)"
         return PreemptionCheck(code="PREEMPTION_NOT_ALLOWED", text=text, passed=False)
-    is_whole = app.gang.terms is not None or partition.cycle.gangs.always
+    is_whole = app.gang.is_whole or partition.cycle.gangs.always
     if is_whole and app.gang.has_member(request.ask):
         text = "members of a gang that is placed whole preempt nobody"
         return PreemptionCheck(code="PREEMPTION_NOT_ALLOWED", text=text, passed=False)

@@ -95,7 +95,7 @@ def _add_gang(message: pb.Check, check: AnswersCheck | GangCheck | TogetherCheck
         message.kind, message.subject = "gang", check.task_group
         message.until = nanoseconds(check.until)
     else:
-        message.kind, message.subject = "topology", check.domain
+        message.kind, message.subject = "topology", check.where
 
 
 def _add_shown(message: pb.Check, shown: Shown) -> None:

@@ -6,7 +6,7 @@ from mutants.operators import drop, never, swap
 TOPOLOGY = (
     Defect(
         "largest-domain-first",
-        "DomainSearch.find",
+        "DomainSearch._find",
         swap("self . _candidates ( depth , only )", "reversed(self._candidates(depth, only))"),
         "a gang takes the largest domain, and leaves room for no larger gang",
         ("extensions/topology/test_topology_gangs::test_the_smallest_domain_that_fits_is_taken",),
@@ -27,7 +27,7 @@ TOPOLOGY = (
     ),
     Defect(
         "sleeps-through-a-slot",
-        "NoDomain.may_use",
+        "NoPlace.may_use",
         swap("is None", "is not None"),
         "a gang is not tried again when a node in a domain has room",
         ("scenarios/test_scenarios::test_scenario[topology]",),
@@ -48,9 +48,23 @@ TOPOLOGY = (
     ),
     Defect(
         "leaves-its-domain",
-        "GangSearch._member",
-        never("required"),
+        "DomainTerms.is_strict",
+        swap("self . required or", ""),
         "a lost gang member is placed outside of the domain that is required",
         ("extensions/topology/test_topology_gangs::test_a_lost_member_waits_for_its_domain",),
+    ),
+    Defect(
+        "place-on-a-refused-node",
+        "LostPlaces.seek",
+        drop("_ask"),
+        "room is kept for a lost member on a node that the RM does not let it go to",
+        ("extensions/topology/test_topology_gangs",),
+    ),
+    Defect(
+        "new-nodes-in-no-domain",
+        "DomainBook.current",
+        never("_births"),
+        "nodes that come later are in no domain",
+        ("extensions/topology/test_topology_gangs",),
     ),
 )

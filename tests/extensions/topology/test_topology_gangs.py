@@ -3,7 +3,7 @@
 import pytest
 
 from licorne_core.extensions.topology import NAME
-from licorne_core.extensions.topology.extension import places_of
+from licorne_core.extensions.topology.extension import topology_of
 from licorne_core.messages.commands import (
     AnswerPredicates,
     Command,
@@ -255,7 +255,7 @@ def test_a_lost_place_that_somebody_forgets_is_noticed() -> None:
         (partition,) = driver.scheduler.partitions.values()
         own, app_of_gang = partition.points.named(NAME), partition.applications[AppId("job")]
         own.recount(partition.applications, settled=True)
-        (place,) = places_of(partition).present
+        (place,) = topology_of(partition).places.present
         if slip == 0:
             app_of_gang.gang.rooms.clear()
         elif slip == 1:

@@ -242,9 +242,7 @@ class _Pair:
         outcome = peek(theirs, self.driver.now)
         for app_id, asks in outcome.attempted.items():
             groups = core.applications[AppId(app_id)].groups.values()
-            nowhere = {
-                kind_of(group): group.nowhere or group.no_domain for group in groups if group.attempted
-            }
+            nowhere = {kind_of(group): group.nowhere or group.no_place for group in groups if group.attempted}
             looked_at = [ask for ask in asks if ask.kind in nowhere]
             mark_attempted(
                 theirs,

@@ -150,7 +150,7 @@ def _groups(app: Application, results: PredicateResults) -> Iterator[AskGroup | 
             isinstance(group, AskGroup)
             and group.waiting
             and group.attempted
-            and (group.nowhere or group.no_domain)
+            and (group.nowhere or group.no_place)
             and app.gang.open_group(group.key[1], placeholder=group.key[2]) is None
             and not results.is_silent_about(group.ask_class)
             and group.ask_class.required_node is None

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from licorne_core.extensions.backfill.runtimes import Confidence, Runtimes
 from licorne_core.extensions.backfill.shadows import GRACE
-from licorne_core.extensions.backfill.start_domains import End
+from licorne_core.extensions.backfill.start_sets import End
 from licorne_core.model.apps.application import Application
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node

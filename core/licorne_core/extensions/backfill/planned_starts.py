@@ -200,5 +200,5 @@ class PlannedStarts:
         return (
             sum(count for _, count in shares) != len(shadow.members)
             or (in_units and any(one.claim is not shadow for share in shares for one in first_asks(share)))
-            or self._search.inside(shadow.app, shadow.request) != shadow.inside
+            or self._search.stamp(shadow.app, shadow.request) != shadow.stamp
         )

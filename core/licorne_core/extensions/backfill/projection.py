@@ -2,8 +2,8 @@
 
 Allocations end when they are expected to (`start_search.py`); one of unknown runtime never ends
 here. Only what is ahead of the ask takes room before it, and nothing new comes. A gang starts as a whole,
-inside of one domain if its terms require that; gang slices are left out of account. What would run on at a
-shadow start gets none of the room that is held for it.
+on one set of nodes if its terms require that; bundles of members inside of it are left out of account. What
+would run on at a shadow start gets none of the room that is held for it.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,6 @@ from typing import NamedTuple
 from licorne_core.extensions.backfill.expected_ends import ExpectedEnds, extended
 from licorne_core.extensions.backfill.runtimes import Confidence
 from licorne_core.extensions.backfill.shadows import Shadows
-from licorne_core.extensions.backfill.start_domains import inside_of
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import MAY_GO, Request
@@ -23,6 +22,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, headroom
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.gang_sets import sets_for
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.resources import Items, charge, refund
 
@@ -209,13 +209,12 @@ class Projection:
         return False
 
     def _start(self, item: _Item, time: float) -> Iterator[None]:
-        """Let the asks start that find room at the time; of a gang all or none, inside of one domain."""
-        inside = inside_of(item.app, self._partition.nodes, is_gang=item.together)
-        if inside is None:
+        """Let the asks start that find room at the time; of a gang all or none, on one set of nodes."""
+        sets = sets_for(item.app, self._partition.nodes, is_gang=item.together)
+        if isinstance(sets, str):
             return
-        domains = inside.domains.nodes[inside.last]
-        for path in inside.held[inside.last] or sorted(domains):
-            yield from self._start_on(list(domains.get(path, ())), item, time)
+        for key in sets.names():
+            yield from self._start_on(list(sets.nodes(key)), item, time)
             if not item.wants:
                 return
 

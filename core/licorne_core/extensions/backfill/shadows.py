@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple
 from licorne_core.extensions.backfill import NAME, START_BY, Backfill
 from licorne_core.extensions.backfill.planned_room import BEHIND, AllocationId, PlannedRoom
 from licorne_core.extensions.backfill.runtimes import Confidence
-from licorne_core.extensions.backfill.start_domains import Inside
 from licorne_core.extensions.backfill.unplanned import Unplanned
 from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.model.apps.application import Application
@@ -53,8 +52,8 @@ class ShadowStart(Claim):
 
     is_gang: bool
     """True if its members are all placeholders of a gang, and not one ask."""
-    inside: Inside | None
-    """Where the members have to be, as it was when it was planned."""
+    stamp: object
+    """That of the nodes that its members may have, as it was when it was planned (`NodeSets`)."""
     start: float
     first_told: float
     """The start that was told first."""
@@ -92,7 +91,7 @@ class ShadowStart(Claim):
         """Take another plan for the same holder; the shadow starts book its room."""
         self.members = plan.members
         self.is_gang = plan.app.gang.has_member(plan.request.ask)
-        self.inside = plan.inside
+        self.stamp = plan.stamp
         self.start, self.expected_end, self.confidence = plan.start, plan.end, plan.confidence
         self.is_stale = self.lost_node = False
         self.looked_at = now
@@ -179,11 +178,11 @@ class Plan:
         "confidence",
         "end",
         "going",
-        "inside",
         "members",
         "places",
         "read_to",
         "shadow",
+        "stamp",
         "start",
     )
 
@@ -196,7 +195,7 @@ class Plan:
         confidence: Confidence,
         places: dict[Node, Items],
         going: dict[Node, frozenset[AllocationId]],
-        inside: Inside | None,
+        stamp: object,
         shadow: ShadowStart | None,
         read_to: int,
     ) -> None:
@@ -209,7 +208,7 @@ class Plan:
         self.confidence = confidence
         self.places = places
         self.going = going
-        self.inside = inside
+        self.stamp = stamp
         self.shadow = shadow
 
     @property

@@ -1,7 +1,7 @@
 """The search for a shadow start: the earliest time at which nodes have room for an ask, or for a whole gang.
 
 Room on a node grows with time, as allocations end; what is held for other starts is taken from now on, until
-their expected ends, and what is kept for lost members of gangs for good. `start_domains.py` finds the
+their expected ends, and what is kept for lost members of gangs for good. `start_sets.py` finds the
 earliest time and the places from that, but for one ask that may go anywhere. A search of very many nodes goes
 on in the next turn, like that of `node_search/heaps.py`; nodes that have changed meanwhile are looked at
 again.
@@ -16,11 +16,11 @@ from licorne_core.extensions.backfill.expected_ends import ExpectedEnds
 from licorne_core.extensions.backfill.planned_room import AllocationId
 from licorne_core.extensions.backfill.runtimes import Confidence
 from licorne_core.extensions.backfill.shadows import Plan, ShadowStart, StartQuestion
-from licorne_core.extensions.backfill.start_domains import DomainStarts, End, Inside, Room, inside_of, times
+from licorne_core.extensions.backfill.start_sets import End, Room, SetStarts, times
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node, is_out
-from licorne_core.scheduling.gang_domains import Picks, rank_of
+from licorne_core.scheduling.gang_sets import AllNodes, NodeSets, Picks, rank_of, sets_for
 from licorne_core.scheduling.gang_slots import MAX_KINDS
 from licorne_core.scheduling.node_search.heaps import StillLooking
 from licorne_core.scheduling.predicates import NodeQuestion
@@ -66,7 +66,7 @@ class StartSearch:
         self._part = context.tuning.fill_work
         self._kinds: Sequence[Kind] = ()
         self._before = inf
-        self._inside: Inside | None = None
+        self._stamp: object = None
         self._is_one = False
         self._own: ShadowStart | None = None
         self._at = 0
@@ -75,7 +75,7 @@ class StartSearch:
         # The first end in all rooms, or an earlier time.
         self._first_end = inf
         self._rest: Iterator[Node] = iter(())
-        self._starts: DomainStarts | None = None
+        self._starts: SetStarts | None = None
 
     def plan(
         self,
@@ -91,18 +91,18 @@ class StartSearch:
 
         The RM is asked about its nodes first, if it has a say and has not judged them: `asked` times so far.
         None if no end that they need is known, or comes `before` a time: later ones are not looked at. None,
-        too, for more than `MAX_KINDS`, for a topology level that the partition does not have, and for asks
+        too, for more than `MAX_KINDS`, for terms that the partition cannot meet, and for asks
         that change again and again while they are planned: the pass would wait for them for ever.
 
         Raises:
             StillLooking: not all nodes, or not all times, have been searched yet.
         """
-        inside = self.inside(app, kinds[0].requests[0]) if kinds else None
-        if len(kinds) > MAX_KINDS or inside is None:
+        sets = self._sets_of(app, kinds[0].requests[0]) if kinds else None
+        if len(kinds) > MAX_KINDS or sets is None:
             return None
-        if self._kinds != kinds or self._before != before or self._inside != inside:
+        if self._kinds != kinds or self._before != before or self._stamp != sets.stamp:
             is_same = bool(self._kinds) and self._kinds[0].requests[0].ask.app_id == app.app_id
-            if not self._begin(kinds, before, inside, own, is_same=is_same):
+            if not self._begin(kinds, before, sets, own, is_same=is_same):
                 return None
         starts = self._starts
         assert starts is not None, "the search has begun"
@@ -120,7 +120,7 @@ class StartSearch:
         if picks is None and start < inf and self._restarts < MOST_RESTARTS:
             # Nodes have changed since the time was found.
             self._restarts += 1
-            self._starts = self._new_starts(inside)
+            self._starts = self._new_starts(sets)
             raise StillLooking
         plan: Plan | NodeQuestion | StartQuestion | None = None
         if picks is not None:
@@ -146,8 +146,8 @@ class StartSearch:
         node = min((node for node, room in rooms.items() if room.steps[0][0] <= start), key=rank_of)
         return start, [(0, node, 1)]
 
-    def _together(self, starts: DomainStarts, until: int, now: float) -> tuple[float, Picks | None]:
-        """The earliest time for several asks, or for one that has to be in a domain, and their places."""
+    def _together(self, starts: SetStarts, until: int, now: float) -> tuple[float, Picks | None]:
+        """The earliest time for several asks, or for one that belongs to certain nodes, and their places."""
         before = starts.work
         try:
             start = max(now, starts.earliest(until - self.claims.work))
@@ -188,15 +188,20 @@ class StartSearch:
         self.claims.work += len(others)
         return [node for _, _, node in nsmallest(min(most, BATCH), others, key=lambda one: one[:2])]
 
-    def inside(self, app: Application, request: Request) -> Inside | None:
-        """Where an ask may be, with those that are placed together with it; None for an unknown level."""
-        return inside_of(app, self._nodes, is_gang=app.gang.has_member(request.ask))
+    def stamp(self, app: Application, request: Request) -> object:
+        """That of the nodes for an ask, and for those that are placed together with it; None for none."""
+        sets = self._sets_of(app, request)
+        return None if sets is None else sets.stamp
+
+    def _sets_of(self, app: Application, request: Request) -> NodeSets | None:
+        sets = sets_for(app, self._nodes, is_gang=app.gang.has_member(request.ask))
+        return None if isinstance(sets, str) else sets
 
     def _begin(
         self,
         kinds: Sequence[Kind],
         before: float,
-        inside: Inside,
+        sets: NodeSets,
         own: ShadowStart | None,
         *,
         is_same: bool,
@@ -207,9 +212,8 @@ class StartSearch:
             self._restarts = 0
             self._end()
             return False
-        self._kinds, self._before, self._inside = kinds, before, inside
-        is_anywhere = inside.depth == inside.slice_size == 0
-        self._is_one = is_anywhere and len(kinds) == len(kinds[0].requests) == 1
+        self._kinds, self._before, self._stamp = kinds, before, sets.stamp
+        self._is_one = isinstance(sets, AllNodes) and len(kinds) == len(kinds[0].requests) == 1
         requests = (request for kind in kinds for request in kind.requests)
         self._own = own or next((one.claim for one in requests if one.claim is not None), None)
         self._rooms, self._first_end = {}, inf
@@ -219,18 +223,18 @@ class StartSearch:
             nodes = list(self._nodes.changed.since(self._own.read_to))
         self._at = self._nodes.changed.count
         self._rest = iter(nodes)
-        self._starts = self._new_starts(inside)
+        self._starts = self._new_starts(sets)
         return True
 
-    def _new_starts(self, inside: Inside) -> DomainStarts:
+    def _new_starts(self, sets: NodeSets) -> SetStarts:
         classes = [kind.ask_class for kind in self._kinds]
         counts = [len(kind.requests) for kind in self._kinds]
-        return DomainStarts(self._nodes, self._rooms, inside, classes, counts)
+        return SetStarts(self._nodes, self._rooms, sets, classes, counts)
 
     def _end(self) -> None:
-        self._kinds, self._rooms, self._inside, self._starts, self._own = (), {}, None, None, None
+        self._kinds, self._rooms, self._stamp, self._starts, self._own = (), {}, None, None, None
 
-    def _look_again(self, starts: DomainStarts, now: float) -> None:
+    def _look_again(self, starts: SetStarts, now: float) -> None:
         """Look at nodes that have changed since, or where something was to have ended by now."""
         again = dict.fromkeys(self._nodes.changed.since(self._at))
         self._at = self._nodes.changed.count
@@ -340,7 +344,7 @@ class StartSearch:
             going[node] = frozenset((ask.app_id, ask.key) for ask, _ in gone)
         known = Confidence.LEARNT if learnt else Confidence.DECLARED
         items = {node: tuple(sorted(amounts.items())) for node, amounts in places.items()}
-        return Plan(app, members, start, end, known, items, going, self._inside, self._own, self._at)
+        return Plan(app, members, start, end, known, items, going, self._stamp, self._own, self._at)
 
 
 def _may_hold(node: Node, ask_class: AskClass) -> bool:

@@ -1,16 +1,18 @@
-"""The lost places of one partition, and their part at each point."""
+"""The domains and the lost places of one partition, and their part at each point."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from licorne_core.config.schema import PartitionConfig
 from licorne_core.extensions.topology import NAME
-from licorne_core.extensions.topology.admission import check_terms, read_terms
+from licorne_core.extensions.topology.domain_terms import DomainTerms, check_terms, read_terms
+from licorne_core.extensions.topology.domains import DomainBook
 from licorne_core.extensions.topology.lost_places import LostPlaces
 from licorne_core.extensions.topology.recount import check_places
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang import DomainTerms, Gang
+from licorne_core.model.apps.gang import Gang
 from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
 from licorne_core.points import Extension
@@ -24,23 +26,24 @@ class Topology(Extension):
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without lost places."""
         super().__init__(name, bit, context)
-        self.places = LostPlaces(context)
+        self.domains = DomainBook(context.node_book)
+        self.places = LostPlaces(context, self.domains)
 
     def configure(self, config: PartitionConfig) -> None:
         """Nodes are in domains by the levels of root."""
-        self.context.node_book.levels = config.root.settings.of(NAME, ())
+        self.domains.levels = config.root.settings.of(NAME, ())
 
-    def gang_terms(self, tags: Mapping[str, str]) -> DomainTerms | None:
+    def node_terms(self, tags: Mapping[str, str]) -> DomainTerms | None:
         """The terms that the tags of a new application say."""
-        return read_terms(tags)
+        return read_terms(self.domains, tags)
 
     def joining(self, app_id: AppId, gang: Gang) -> None:
         """Terms need a gang, and levels that are there."""
-        check_terms(app_id, gang, self.context.node_book.levels)
+        check_terms(app_id, gang, self.domains.levels)
 
     def follow(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
         """What a gang with terms loses is of interest."""
-        if app.gang.terms is not None:
+        if isinstance(app.gang.terms, DomainTerms):
             app.interests |= self.bit
         return iter(())
 
@@ -51,6 +54,10 @@ class Topology(Extension):
     def seek(self) -> None:
         """Find nodes for places that have none."""
         self.places.seek()
+
+    def went(self, node: Node) -> None:
+        """No domain has it any more."""
+        self.domains.went(node)
 
     def gone(self, app: Application) -> None:
         """It needs no places; nor do others if it is its partition that has gone."""
@@ -69,11 +76,11 @@ class Topology(Extension):
         check_places(self.places, self.context)
 
 
-def places_of(partition: Partition) -> LostPlaces:
-    """Those of the partition."""
+def topology_of(partition: Partition) -> Topology:
+    """That of the partition."""
     own = partition.points.named(NAME)
     assert isinstance(own, Topology)
-    return own.places
+    return own
 
 
 KIND: Final = Topology

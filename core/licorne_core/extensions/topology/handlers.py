@@ -3,14 +3,14 @@
 from typing import Final
 
 from licorne_core.extensions.topology import NAME
-from licorne_core.extensions.topology.extension import places_of
+from licorne_core.extensions.topology.extension import topology_of
 from licorne_core.handlers.outcome import Deadline, Deadlines, Firing
 from licorne_core.values.timers import Timer
 
 
 def _overdue(firing: Firing, timer: Timer) -> None:
     """The place of a lost member has been kept for long enough."""
-    places_of(firing.partition).overdue(firing.partition.applications[timer.app_id], timer.key)
+    topology_of(firing.partition).places.overdue(firing.partition.applications[timer.app_id], timer.key)
 
 
 DEADLINES: Final[Deadlines] = {NAME: Deadline(_overdue)}

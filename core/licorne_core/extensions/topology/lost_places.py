@@ -15,12 +15,13 @@ required, or the gang has slices, the member still has to be in it; if not, the 
 from collections.abc import Collection
 
 from licorne_core.extensions.topology import NAME, STANDARD_SWAP, SWAP_SECONDS
+from licorne_core.extensions.topology.domain_terms import DomainTerms
+from licorne_core.extensions.topology.domains import Domain, DomainBook
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.claims import KeptRoom
-from licorne_core.model.nodes.domains import Domain
 from licorne_core.model.nodes.node import Node, is_out, refuses
-from licorne_core.scheduling.gang_domains import rank_of
+from licorne_core.scheduling.gang_sets import rank_of
 from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.standard.predicates.checks import checks_of
@@ -44,9 +45,9 @@ class LostPlace(KeptRoom):
         "is_kept",
         "key",
         "node",
-        "path",
         "request",
         "task_group",
+        "where",
     )
 
     def __init__(self, places: "LostPlaces", app: Application, request: Request, domain: Domain) -> None:
@@ -57,7 +58,7 @@ class LostPlace(KeptRoom):
         self.task_group = request.ask.task_group
         self.ask_class: AskClass = request.ask.ask_class
         self.domain = domain
-        self.path = "/".join(domain[1])
+        self.where = "/".join(domain[1])
         self.is_kept = True
         """True while amounts are to be kept free for it."""
         self.node: Node | None = None
@@ -111,8 +112,9 @@ class LostPlaces:
     kept on its node, if it has one.
     """
 
-    def __init__(self, context: CheckContext) -> None:
-        """Start empty, in the partition of the context."""
+    def __init__(self, context: CheckContext, domains: DomainBook) -> None:
+        """Start empty, in the partition of the context with these domains."""
+        self._domains = domains
         self._predicates = checks_of(context)
         self._nodes = context.node_book
         self._dirty, self._wakeups = context.dirty, context.wakeups
@@ -128,13 +130,15 @@ class LostPlaces:
     def lost(self, app: Application, request: Request, now: float) -> None:
         """Note the place of a member that goes, if its node is of no use any more."""
         terms, allocation = app.gang.terms, request.allocation
-        if terms is None or allocation is None or not app.gang.has(request.ask.task_group):
+        if not isinstance(terms, DomainTerms) or allocation is None:
+            return
+        if not app.gang.has(request.ask.task_group):
             return
         if app.gang.units is not None:
             # It is filled up to a whole unit.
             return
         node = self._nodes.by_id[allocation.node_id]
-        domains = self._nodes.in_domains()
+        domains = self._domains.current()
         depth = domains.depth(terms.slice_level if terms.slice_size else terms.level)
         domain = domains.domain_of(node, depth) if depth > 0 and not node.schedulable else None
         if domain is None:
@@ -175,12 +179,12 @@ class LostPlaces:
 
     def overdue(self, app: Application, key: AllocationKey) -> None:
         """End the time for which a place is kept."""
-        terms = app.gang.terms
+        terms: DomainTerms | None = app.gang.terms
         places = list(self._by_timer[_timer(app, key)])
         for place in places:
             self._leave_node(place)
             place.is_kept = False
-            if terms is None or not (terms.required or terms.slice_size):
+            if terms is None or not terms.is_strict:
                 self.drop(place)
         self._retry_asks(app, {place.task_group for place in places})
 
@@ -219,7 +223,7 @@ class LostPlaces:
     def nodes_in(self, domain: Domain) -> Collection[Node]:
         """The nodes of a domain, which may be of levels that are not there any more."""
         depth, path = domain
-        nodes = self._nodes.in_domains().nodes
+        nodes = self._domains.current().nodes
         return nodes[depth].get(path, {}) if depth < len(nodes) else ()
 
     def _find(self, place: LostPlace) -> None:

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
-from licorne_core.model.nodes.domains import Domain, Domains
+from licorne_core.extensions.topology.domains import Domain, Domains
+from licorne_core.extensions.topology.extension import topology_of
 from licorne_core.model.nodes.node import Node
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.gang_packing import slots_on
@@ -58,7 +59,7 @@ def topology(
 
     Without a `shape` it is that of the first waiting topology gang, or else of the largest waiting ask.
     """
-    levels = partition.nodes.levels
+    levels = topology_of(partition).domains.levels
     if shape is None:
         shape = yield from _waiting_shape(partition)
     wanted = AskClass.of(shape) if shape else None
@@ -126,7 +127,7 @@ def _members(partition: Partition) -> Generator[None, None, Counter[NodeId]]:
     members: Counter[NodeId] = Counter()
     looks = 0
     for app in list(partition.applications.values()):
-        for request in list(app.requests.values()) if app.gang.terms is not None else ():
+        for request in list(app.requests.values()) if app.gang.is_whole else ():
             if request.allocation is not None and request.ask.task_group:
                 members[request.allocation.node_id] += 1
             looks += 1
@@ -163,7 +164,7 @@ def _waiting_shape(partition: Partition) -> Generator[None, None, Resources]:
 
 def levels(partition: Partition) -> Iterator[str]:
     """Names of node attributes, the widest first; none without `topology.levels`."""
-    yield from partition.nodes.levels
+    yield from topology_of(partition).domains.levels
 
 
 LISTS = {"topology": topology, "topology_levels": levels}

@@ -151,20 +151,6 @@ def _arrival(placeholder: Request) -> int:
     return placeholder.arrival
 
 
-class DomainTerms(NamedTuple):
-    """Terms of a gang about the domains of its nodes (`model/nodes/domains.py`).
-
-    All members have to be in one domain of the `level`, if that is `required`; if not, it is the narrowest
-    domain that fits, from that level up to the whole partition. An empty level is the whole partition. Each
-    `slice_size` members of one task group have to be in one domain of `slice_level`; 0 for no gang slices.
-    """
-
-    level: str = ""
-    required: bool = False
-    slice_size: int = 0
-    slice_level: str = ""
-
-
 class Gang:
     """Gang of an application: its task groups by name, and their terms."""
 
@@ -172,6 +158,7 @@ class Gang:
         "free_count",
         "groups",
         "is_parked",
+        "is_whole",
         "placeholder_ask",
         "questions",
         "rooms",
@@ -186,7 +173,7 @@ class Gang:
         placeholder_ask: Resources = EMPTY,
         style: GangStyle = GangStyle.SOFT,
         timeout: float = DEFAULT_TIMEOUT,
-        terms: DomainTerms | None = None,
+        terms: Any = None,
         units: GangUnits | None = None,
     ) -> None:
         """Start without placeholders; `timeout` is in seconds from the first that keeps room."""
@@ -195,9 +182,11 @@ class Gang:
         self.style = style
         self.timeout = timeout
         self.terms = terms
-        """Its terms about domains of nodes; None for none. A gang in units always has some."""
+        """What an extension says of its nodes (`NodeTerms`); None for any nodes."""
         self.units = units
         """Those in which its members are placed, and stopped; None for all at once."""
+        self.is_whole = terms is not None or units is not None
+        """True if it has asked for its members to be placed together or not at all."""
         self.questions = 0
         """Open predicate checks for all of it; it is not searched a place meanwhile."""
         self.rooms: dict[Any, None] = {}
@@ -208,6 +197,11 @@ class Gang:
         self.is_parked = False
         """True if groups of its members are parked as such: each change of one of them is a reason to try
         all."""
+
+    def end_terms(self) -> None:
+        """What is left of it is placed one by one, and anywhere."""
+        self.terms = None
+        self.is_whole = False
 
     def group_of(self, ask: Ask) -> TaskGroup:
         """The task group of a placeholder."""

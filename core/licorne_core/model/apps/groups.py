@@ -82,8 +82,8 @@ class AskGroup:
     """Amounts of all asks that are placed with these, as of their last try: of a whole gang
     (`scheduling/gang_placement.py`). Empty for asks that are placed one by one."""
     is_bound: bool
-    """True if they were members that belong in a domain or a lost place when they were tried last."""
-    no_domain: bool
+    """True if they were members that belong to certain nodes, or to kept room, when they were tried last."""
+    no_place: bool
     """True if the whole gang had no place, or exceeded the size of the cluster, when it was tried last."""
     over_queue: bool
     """True if it was published that the asks exceed a queue's maximum (spec § 12.1.3)."""
@@ -110,7 +110,7 @@ class AskGroup:
         self.attempted = self.unplaceable = False
         self.nowhere = self.in_backlog = False
         self.together = ()
-        self.is_bound = self.no_domain = False
+        self.is_bound = self.no_place = False
         self.over_queue = False
         self.over = None
         self.log = {}
@@ -166,7 +166,7 @@ class AskGroup:
         self.heap.clear()
         self._unreported = None
         self.together = ()
-        self.is_bound = self.no_domain = False
+        self.is_bound = self.no_place = False
         self.over_queue = False
         self.over = None
 

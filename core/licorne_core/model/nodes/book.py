@@ -1,12 +1,12 @@
 """The nodes of one partition, their sum, and the orders that follow from utilization (spec § 7.5)."""
 
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from math import fsum
 from typing import Any, assert_never
 
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.messages.operators import OperatorMark
-from licorne_core.model.nodes.domains import Domains
 from licorne_core.model.nodes.node import Node, Recent, overhang_of
 from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import Items, Resources, add, charge, refund, subtract, without_zeros
@@ -178,10 +178,8 @@ class NodeBook:
         self._births = 0
         self.changed: Recent[Node] = Recent()
         """The nodes that are here, by their last changes: in size, use, victims or reservations."""
-        self.levels: tuple[str, ...] = ()
-        """Names of the attributes by which nodes are in domains, the widest first: an extension sets them."""
-        self.domains: Domains | None = None
-        """Their domains, once a gang has asked for one (`in_domains`)."""
+        self.refusals_count = False
+        """True once somebody counts what nodes take: what the RM refuses is a change of a node then."""
 
     def add(self, node: Node) -> None:
         """Take a node in."""
@@ -193,8 +191,6 @@ class NodeBook:
         self._largest = None
         self.order.add(node)
         self.changed.note(node)
-        if self.domains is not None:
-            self.domains.add(node)
 
     def remove(self, node: Node) -> None:
         """Remove a node; other references see it as unschedulable."""
@@ -206,14 +202,12 @@ class NodeBook:
         self._largest = None
         self.order.remove(node)
         self.changed.forget(node)
-        if self.domains is not None:
-            self.domains.remove(node)
 
-    def in_domains(self) -> Domains:
-        """The domains by the levels; they are derived anew when the levels are others than before."""
-        if self.domains is None or self.domains.levels != self.levels:
-            self.domains = Domains(self.levels, self.by_id.values())
-        return self.domains
+    def since(self, births: int) -> list[Node]:
+        """The nodes that have come behind so many arrivals, in order."""
+        found = list(takewhile(lambda node: node.birth > births, reversed(self.by_id.values())))
+        found.reverse()
+        return found
 
     def resize(self, node: Node, capacity: Resources) -> None:
         """Replace a node's capacity."""

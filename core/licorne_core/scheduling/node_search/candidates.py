@@ -153,7 +153,7 @@ class NodeIndex:
 
     def refused(self, node: Node) -> None:
         """Note that the RM has refused a class on the node, or has not answered: gangs count its room."""
-        if self._nodes.domains is not None:
+        if self._nodes.refusals_count:
             self._nodes.changed.note(node)
 
     def left(self, node: Node) -> None:

@@ -1,6 +1,6 @@
 """Blockers of gangs that are placed whole or not at all."""
 
-from licorne_core.messages.together import GANG_INCOMPLETE, NO_DOMAIN, TogetherCheck
+from licorne_core.messages.together import GANG_INCOMPLETE, NO_PLACE_TOGETHER, TogetherCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.nodes.node import Node
@@ -8,8 +8,8 @@ from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
 from licorne_core.values.asks import AskClass
 
 
-class NoDomain(OfThing):
-    """The placeholders of an application have no place together, or a member none in its domain.
+class NoPlace(OfThing):
+    """The placeholders of an application have no place together, or a member none with its gang.
 
     Its thing is the application, or the group of a member. It opens when a node that takes one of them has
     changed, and when the RM has judged nodes for them.
@@ -22,7 +22,7 @@ class NoDomain(OfThing):
         thing: Application | AskGroup,
         blockers: Blockers,
         app: Application,
-        waiting_gangs: "dict[NoDomain, None]",
+        waiting_gangs: "dict[NoPlace, None]",
     ) -> None:
         """Start without a search; it is one of `waiting_gangs` as long as items wait."""
         super().__init__(thing, blockers)
@@ -34,7 +34,7 @@ class NoDomain(OfThing):
         """Node on which amounts are kept for the member."""
         self.tried_at: object = None
         """Versions of the nodes, of the gang and of the RM's answers at the last search."""
-        self.lack = TogetherCheck(app_id=app.app_id, code=NO_DOMAIN, text="")
+        self.lack = TogetherCheck(app_id=app.app_id, code=NO_PLACE_TOGETHER, text="")
         """Result of the last search."""
 
     def may_use(self, node: Node) -> bool:

@@ -185,12 +185,12 @@ class Waiting:
             yield 1
 
     def try_members(self, app: Application, task_groups: Collection[str] = ()) -> None:
-        """Unpark the groups of a gang of which a member has come or gone: it may be in other domains now.
+        """Unpark the groups of a gang of which a member has come or gone: it may go to other nodes now.
 
         With these task groups, whose kept rooms have changed, all of their groups.
         """
         app.gang.is_parked = False
-        for group in app.groups.values() if app.gang.terms is not None else ():
+        for group in app.groups.values() if app.gang.is_whole else ():
             if group.is_bound:
                 self.unpark(group)
         for group in gang_groups(app):

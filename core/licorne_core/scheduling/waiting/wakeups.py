@@ -12,7 +12,7 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.scheduling.order import ReservedAsks
 from licorne_core.scheduling.replacing import ReplacingApps
 from licorne_core.scheduling.waiting.blockers import Blockers
-from licorne_core.scheduling.waiting.gangs import NoDomain
+from licorne_core.scheduling.waiting.gangs import NoPlace
 from licorne_core.scheduling.waiting.reserved_nodes import ReservationLimits
 from licorne_core.scheduling.waiting.shortages import KeptNodes
 from licorne_core.scheduling.waiting.waiting import Waiting
@@ -94,7 +94,7 @@ class Wakeups:
         self.replacing = ReplacingApps()
         self.kept_nodes = KeptNodes()
         self.backlog = Backlog()
-        self.gangs: dict[NoDomain, None] = {}
+        self.gangs: dict[NoPlace, None] = {}
         """Blockers of gangs that wait for a place together."""
 
     def clear(self) -> None:

@@ -1,13 +1,16 @@
-"""Domains: nodes that agree in their attributes down to one level.
+"""Domains: nodes that agree in their attributes down to one level; and what each takes.
 
 The levels are names of node attributes, the widest first. A domain's path has the values of the attributes
 from the widest level down to its own. A node without the attribute of a level is in no domain of that
 level. *Depth* 0 is the whole partition, with an empty path; depth 1 the widest level, and so on.
 """
 
-from collections.abc import Iterable
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
 
+from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
+from licorne_core.scheduling.gang_slots import Slots
 
 Path = tuple[str, ...]
 """Values of the attributes, an empty one for an attribute that the node lacks."""
@@ -65,9 +68,9 @@ class Domains:
             self.nodes[depth].setdefault(path, {})[node] = None
 
     def remove(self, node: Node) -> None:
-        """Remove a node, and domains that have no other."""
+        """Remove a node, if it is known, and domains that have no other."""
         self._grouped.clear()
-        for depth, path in self._paths.pop(node):
+        for depth, path in self._paths.pop(node, ()):
             there = self.nodes[depth][path]
             del there[node]
             if not there and depth:
@@ -92,3 +95,72 @@ class Domains:
         for path in sorted(self.nodes[inner]):
             found.setdefault(path[:outer], []).append((inner, path))
         return found
+
+
+class DomainBook:
+    """The domains of one partition by the levels of its configuration, once somebody has asked for one."""
+
+    def __init__(self, nodes: NodeBook) -> None:
+        """Of these nodes, without levels."""
+        self.nodes = nodes
+        self.levels: tuple[str, ...] = ()
+        """Names of the attributes by which nodes are in domains, the widest first."""
+        self._domains: Domains | None = None
+        self._births = 0
+
+    def current(self) -> Domains:
+        """The domains; they are derived anew when the levels are others than before."""
+        self.nodes.refusals_count = True
+        births, _ = self.nodes.made_of
+        domains = self._domains
+        if domains is None or domains.levels != self.levels:
+            domains = self._domains = Domains(self.levels, self.nodes.by_id.values())
+        elif self._births != births:
+            for node in self.nodes.since(self._births):
+                domains.add(node)
+        self._births = births
+        return domains
+
+    def went(self, node: Node) -> None:
+        """A node is gone."""
+        if self._domains is not None:
+            self._domains.remove(node)
+
+
+class DomainSlots(Slots):
+    """The slots for one class, on nodes and in domains."""
+
+    __slots__ = ("_by_slots", "_domains", "sums")
+
+    def __init__(self, domains: Domains) -> None:
+        """Start without slots."""
+        super().__init__()
+        self._domains = domains
+        self.sums: list[dict[Path, int]] = [{} for _ in range(len(domains.levels) + 1)]
+        """The domains with slots, by depth and path."""
+        self._by_slots: dict[int, list[tuple[int, Path]]] = {}
+
+    def with_slots(self, depth: int, least: int) -> Sequence[tuple[int, Path]]:
+        """The domains of a depth with at least so many slots, those with the fewest first, then by path."""
+        known = self._by_slots.get(depth)
+        if known is None:
+            # From now on it follows each change.
+            known = self._by_slots[depth] = sorted((slots, path) for path, slots in self.sums[depth].items())
+        return known[bisect_left(known, (least, ())) :]
+
+    def moved(self, node: Node, more: int) -> None:
+        """The node, and each domain that it is in, has so many more slots than before."""
+        for depth, path in self._domains.paths(node):
+            sums = self.sums[depth]
+            before = sums.get(path, 0)
+            left = before + more
+            if left:
+                sums[path] = left
+            else:
+                del sums[path]
+            known = self._by_slots.get(depth)
+            if known is not None:
+                if before:
+                    del known[bisect_left(known, (before, path))]
+                if left:
+                    insort(known, (left, path))

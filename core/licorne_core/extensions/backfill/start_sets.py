@@ -1,75 +1,40 @@
-"""The earliest time at which a topology domain has room for all of a gang, and its places there.
+"""The earliest time at which one set of nodes has room for all of a gang, and its places there.
 
-The input is the room on nodes as time passes, which only grows. What may go anywhere is in the one domain of
-depth 0, the whole partition. For each domain of the widest level that the terms allow there is a *bound*:
-the first time at which it has slots enough for each kind alone, or for each kind's gang slices. With one kind
-all fit then. With several, or with a smaller last slice, packings decide (`gang_domains.py`), by halving
-the times between the bound and the best time so far. Most domains take one packing, or none.
+The input is the room on nodes as time passes, which only grows. The sets of nodes are those in which the
+gang is placed now as well (`scheduling/gang_sets.py`). For each there is a *bound*: the first time at which
+it has slots enough for each kind alone, or for each kind's bundles. With one kind all fit then. With several,
+or with a smaller last bundle, packings decide, by halving the times between the bound and the best time so
+far. Most sets take one packing, or none.
 
-Preferred terms are no reason to wait: the earliest time anywhere counts. At that time the domain is chosen as
-for a gang that starts now, from the narrowest level on.
+Terms that only prefer some nodes are no reason to wait: the earliest time anywhere counts. At that time the
+nodes are chosen as for a gang that starts now.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang import DomainTerms
 from licorne_core.model.nodes.book import NodeBook
-from licorne_core.model.nodes.domains import Domain, Domains, Path
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.gang_domains import (
-    STEPS,
-    DomainSearch,
-    Kind,
-    Picks,
-    Slice,
-    held_paths,
-    rank_of,
-    slices_of,
-)
 from licorne_core.scheduling.gang_packing import Effort
-from licorne_core.scheduling.gang_slots import Slots
+from licorne_core.scheduling.gang_sets import (
+    STEPS,
+    AllNodes,
+    Bundle,
+    Key,
+    Kind,
+    NodeSets,
+    Picks,
+    SetSearch,
+    rank_of,
+)
 from licorne_core.scheduling.node_search.heaps import StillLooking
 from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import Items, charge
 
 GAINS_OF_A_LOOK = 8
 """Steps in time that are put in order at the cost of one look at a node."""
-
-_ANYWHERE = DomainTerms()
-
-
-class Inside(NamedTuple):
-    """Where asks that start together have to be: all in one domain of a depth from `depth` up to `last`.
-
-    `held` has, for each of these depths, the paths of the domains that members of the gang are in already,
-    None for none. Gang slices of `slice_size` are each in one domain of `slice_depth`; 0 for no slices.
-    """
-
-    domains: Domains
-    depth: int
-    last: int
-    held: Mapping[int, Sequence[Path] | None]
-    slice_size: int
-    slice_depth: int
-
-
-def inside_of(app: Application, nodes: NodeBook, *, is_gang: bool = True) -> Inside | None:
-    """Where the members of an application's gang may be; None if a level of its terms is unknown.
-
-    A single ask, for which `is_gang` is false, may be anywhere.
-    """
-    domains = nodes.in_domains()
-    terms = (app.gang.terms if is_gang else None) or _ANYWHERE
-    depth, slice_depth = domains.depth(terms.level), domains.depth(terms.slice_level)
-    if min(depth, slice_depth) < 0:
-        return None
-    last = depth if terms.required else 0
-    held = {level: held_paths(app, nodes, domains, level) for level in range(last, depth + 1)}
-    return Inside(domains, depth, last, held, terms.slice_size, slice_depth)
 
 
 class End(NamedTuple):
@@ -126,22 +91,22 @@ class Room(NamedTuple):
         return found
 
 
-class DomainStarts:
+class SetStarts:
     """One search for the earliest time, over the rooms that its caller keeps up to date."""
 
     __slots__ = (
         "_best",
-        "_best_path",
+        "_best_key",
         "_bounds",
         "_classes",
         "_effort",
         "_failed",
-        "_inside",
+        "_key",
         "_made_of",
         "_members",
         "_nodes",
-        "_path",
         "_rooms",
+        "_sets",
         "_times",
         "_wants",
         "work",
@@ -151,7 +116,7 @@ class DomainStarts:
         self,
         nodes: NodeBook,
         rooms: Mapping[Node, Room],
-        inside: Inside,
+        sets: NodeSets,
         classes: Sequence[AskClass],
         members: Sequence[int],
     ) -> None:
@@ -159,19 +124,17 @@ class DomainStarts:
         self._nodes = nodes
         self._made_of = nodes.made_of
         self._rooms = rooms
-        self._inside = inside
+        self._sets = sets
         self._classes = classes
         self._members = members
-        self._wants = slices_of(members, inside.slice_size) or [
-            Slice(kind, 1, count) for kind, count in enumerate(members)
-        ]
-        self._bounds: dict[Path, float] = {}
-        # By path, the last time at which the members were packed in vain; inf if no other one is tried.
-        self._failed: dict[Path, float] = {}
+        self._wants = sets.bundles(members)
+        self._bounds: dict[Key, float] = {}
+        # By set, the last time at which the members were packed in vain; inf if no other one is tried.
+        self._failed: dict[Key, float] = {}
         self._best = inf
-        self._best_path: Path | None = None
-        # The domain that is tried, and the times at which there is more room in it.
-        self._path: Path | None = None
+        self._best_key: Key | None = None
+        # The set that is tried, and the times at which there is more room in it.
+        self._key: Key | None = None
         self._times: list[float] = []
         self._effort = Effort(STEPS)
         self.work = 0
@@ -180,15 +143,15 @@ class DomainStarts:
     def changed(self, node: Node) -> None:
         """The room on the node is another one."""
         if self._bounds:
-            domain = self._inside.domains.domain_of(node, self._inside.last)
-            if domain is not None:
-                self._bounds.pop(domain[1], None)
+            key = self._sets.key_of(node)
+            if key is not None:
+                self._bounds.pop(key, None)
 
     def earliest(self, most: int) -> float:
-        """The first time at which a domain has room for all, inf for none, after at most so much work.
+        """The first time at which a set has room for all, inf for none, after at most so much work.
 
         Raises:
-            StillLooking: there are more domains or times to look at.
+            StillLooking: there are more sets or times to look at.
         """
         until = self.work + most
         self._find_bounds(until)
@@ -198,42 +161,30 @@ class DomainStarts:
         return self._best
 
     def places(self, time: float) -> Picks | None:
-        """Places of all members at that time, in the smallest domain that fits; None if none does."""
-        inside = self._inside
-        paths = [path for path, bound in self._bounds.items() if bound <= time]
-        search = self._search(paths, time, Effort(STEPS))
-        picks: Picks | None = None
-        for depth in range(inside.depth, inside.last - 1, -1):
-            picks = search.find(depth, inside.held[depth])
-            if picks is not None:
-                break
-        self.work += search.work
+        """Places of all members at that time, in the best set that fits; None if none does."""
+        effort = Effort(STEPS)
+        search = self._search([key for key, bound in self._bounds.items() if bound <= time], time, effort)
+        picks = search.find()
+        self.work += effort.work
         return picks
 
     def _find_bounds(self, until: int) -> None:
         if self._made_of != self._nodes.made_of:
             self._made_of, self._bounds = self._nodes.made_of, {}
-        inside = self._inside
-        paths: Iterable[Path] = inside.held[inside.last] or inside.domains.nodes[inside.last]
-        missing = [path for path in paths if path not in self._bounds]
-        rooms: Mapping[Path, Sequence[Domain]] = {}
-        if missing and inside.slice_size:
-            rooms = inside.domains.grouped(inside.last, inside.slice_depth)
-        for number, path in enumerate(missing):
+        missing = [key for key in self._sets.names() if key not in self._bounds]
+        for number, key in enumerate(missing):
             if number and self.work >= until:
                 raise StillLooking
-            self._bounds[path] = self._bound(
-                rooms.get(path, ()) if inside.slice_size else [(inside.last, path)]
-            )
+            self._bounds[key] = self._bound(self._sets.parts(key))
 
-    def _bound(self, rooms: Sequence[Domain]) -> float:
-        """The first time at which these domains have room for all that is wanted, each for itself."""
+    def _bound(self, parts: Sequence[Collection[Node]]) -> float:
+        """The first time at which these parts of a set have room for all that is wanted, each for itself."""
         start = 0.0
         for want in self._wants:
             lacks = want.number
             gains: list[tuple[float, int]] = []
-            for room in rooms:
-                gains += self._gains(room, want)
+            for part in parts:
+                gains += self._gains(part, want)
             gains.sort()
             for time, more in gains:
                 lacks -= more
@@ -244,10 +195,10 @@ class DomainStarts:
                 return inf
         return start
 
-    def _gains(self, domain: Domain, want: Slice) -> list[tuple[float, int]]:
-        """Times at which a domain has room for more slices, or members, that are alike, with their number."""
+    def _gains(self, part: Collection[Node], want: Bundle) -> list[tuple[float, int]]:
+        """Times at which a part has room for more bundles, or members, that are alike, with their number."""
         gains: list[tuple[float, int]] = []
-        for room in self._rooms_in(domain):
+        for room in self._rooms_on(part):
             gains += room.gains(want.kind)
         self.work += len(gains) // GAINS_OF_A_LOOK
         if want.size == 1:
@@ -260,39 +211,36 @@ class DomainStarts:
             slots += more
         return found
 
-    def _rooms_in(self, domain: Domain) -> list[Room]:
-        depth, path = domain
-        there = self._inside.domains.nodes[depth].get(path, {})
+    def _rooms_on(self, there: Collection[Node]) -> list[Room]:
         self.work += len(there)
         rooms = self._rooms
         return [rooms[node] for node in there if node in rooms]
 
     def _pack(self, until: int) -> None:
-        """Find the best time, domain by domain; those that may fit first come first."""
+        """Find the best time, set by set; those that may fit first come first."""
         has_packed = False
-        for bound, path in sorted((bound, path) for path, bound in self._bounds.items()):
-            while (time := self._next_time(path, bound)) < inf:
+        for bound, key in sorted((bound, key) for key, bound in self._bounds.items()):
+            while (time := self._next_time(key, bound)) < inf:
                 if has_packed and self.work >= until:
                     raise StillLooking
                 has_packed = True
-                before = self._effort.taken
-                search = self._search([path], time, self._effort)
-                if search.inside((self._inside.last, path)) is None:
-                    self._failed[path] = time
+                before = self._effort.work
+                if self._search([key], time, self._effort).inside(key) is None:
+                    self._failed[key] = time
                 else:
-                    self._best, self._best_path = time, path
-                self.work += search.work - before
+                    self._best, self._best_key = time, key
+                self.work += self._effort.work - before
             if bound < self._best:
-                self._failed[path] = inf
+                self._failed[key] = inf
 
-    def _next_time(self, path: Path, bound: float) -> float:
-        """The next time at which to try a domain; inf if it has no better one."""
-        failed = self._failed.get(path, 0.0)
+    def _next_time(self, key: Key, bound: float) -> float:
+        """The next time at which to try a set; inf if it has no better one."""
+        failed = self._failed.get(key, 0.0)
         if self._best <= bound or failed == inf:
             return inf
-        if self._path != path:
-            rooms = self._rooms_in((self._inside.last, path))
-            self._path, self._times = path, sorted({time for room in rooms for time, _ in room.steps})
+        if self._key != key:
+            rooms = self._rooms_on(self._sets.nodes(key))
+            self._key, self._times = key, sorted({time for room in rooms for time, _ in room.steps})
         first = max(bisect_left(self._times, bound), bisect_right(self._times, failed))
         end = bisect_left(self._times, self._best)
         if first >= end:
@@ -300,24 +248,19 @@ class DomainStarts:
         if not failed:
             # Mostly it fits as soon as each kind does.
             return self._times[first]
-        return self._times[(first + end) // 2 if path == self._best_path else end - 1]
+        return self._times[(first + end) // 2 if key == self._best_key else end - 1]
 
-    def _search(self, paths: Iterable[Path], time: float, effort: Effort) -> DomainSearch:
-        """A search for places on the nodes of these domains at a time."""
-        inside, classes = self._inside, self._classes
-        tables = [Slots(inside.domains) for _ in classes]
+    def _search(self, keys: Iterable[Key], time: float, effort: Effort) -> SetSearch:
+        """A search for places on the nodes of these sets at a time."""
+        sets, classes, rooms = self._sets, self._classes, self._rooms
+        tables = [sets.no_slots() for _ in classes]
         frees: dict[Node, dict[str, int]] = {}
-        # Of a single kind no more slots are known than there are asks; the choice of a domain needs all.
-        counts_all = len(classes) == 1 and (inside.depth > 0 or inside.slice_size > 0)
-        rooms = self._rooms
-        nodes = [
-            node
-            for path in paths
-            for node in inside.domains.nodes[inside.last].get(path, ())
-            if node in rooms
-        ]
+        # Of a single kind no more slots are known than there are asks; the choice of a set needs all.
+        is_anywhere = isinstance(sets, AllNodes)
+        counts_all = len(classes) == 1 and not is_anywhere
         # Anywhere, members of one kind take the first nodes in order.
-        is_filled = len(self._wants) == 1 and not counts_all
+        is_filled = len(classes) == 1 and is_anywhere
+        nodes = [node for key in keys for node in sets.nodes(key) if node in rooms]
         if is_filled:
             nodes.sort(key=rank_of)
         for node in nodes:
@@ -329,7 +272,7 @@ class DomainStarts:
                 slots = [times(classes[0].items, rooms[node].free_at(time))]
             for table, number in zip(tables, slots, strict=True):
                 table.put(node, number)
-            if is_filled and tables[0].sums[0][()] >= self._members[0]:
+            if is_filled and tables[0].total >= self._members[0]:
                 break
         by_class = {ask_class: table.slots for ask_class, table in zip(classes, tables, strict=True)}
 
@@ -348,7 +291,7 @@ class DomainStarts:
             Kind(ask_class, count, table)
             for ask_class, count, table in zip(classes, self._members, tables, strict=True)
         ]
-        return DomainSearch(kinds, inside.domains, inside.slice_size, inside.slice_depth, beside, effort)
+        return sets.search(kinds, beside, effort)
 
 
 def times(items: Items, free: Mapping[str, int]) -> int:

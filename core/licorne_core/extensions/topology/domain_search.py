@@ -1,0 +1,218 @@
+"""The choice of a domain of nodes for a whole gang.
+
+A domain *may fit* if it has as many slots of each kind as the gang has members of that kind. The smallest
+one is taken: the fewest slots of all kinds together, then the path. With one kind of members it fits; with
+several the packing decides (`scheduling/gang_packing.py`).
+
+With gang slices the members of each kind are cut into slices, in the order of their asks. The last slice of
+a kind may be smaller. Each slice has to be in one domain of its level, again in the smallest that fits.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from licorne_core.extensions.topology.domains import Domain, Domains, DomainSlots, Path
+from licorne_core.messages.together import TogetherCheck
+from licorne_core.scheduling.gang_packing import Beside, Effort, pack
+from licorne_core.scheduling.gang_sets import Bundle, Kind, Picks, SetSearch, lack_text, no_place
+from licorne_core.values.ids import AppId
+
+
+def slices_of(members: Sequence[int], size: int) -> list[Bundle]:
+    """The gang slices of so many members of each kind, none for no `size`: whole ones, and a last one."""
+    found: list[Bundle] = []
+    for kind, count in enumerate(members) if size else ():
+        whole, rest = divmod(count, size)
+        found += [Bundle(kind, size, whole)] if whole else []
+        found += [Bundle(kind, rest, 1)] if rest else []
+    return found
+
+
+class Inside(NamedTuple):
+    """Where members that are placed together have to be: in one domain of a depth from `depth` up to `last`.
+
+    `held` has, for each of these depths, the paths of the domains that members of the gang are in already,
+    None for none. Gang slices of `slice_size` are each in one domain of `slice_depth`; 0 for no slices.
+    """
+
+    domains: Domains
+    depth: int
+    last: int
+    held: Mapping[int, Sequence[Path] | None]
+    slice_size: int
+    slice_depth: int
+
+    @property
+    def level(self) -> str:
+        """Name of the level that is required; empty for none."""
+        return self.domains.levels[self.last - 1] if self.last else ""
+
+
+class DomainSearch(SetSearch):
+    """One search for a domain for the kinds of one gang."""
+
+    def __init__(self, inside: Inside, kinds: Sequence[Kind], beside: Beside, effort: Effort) -> None:
+        """Start a search."""
+        super().__init__(kinds, beside, effort)
+        self._inside = inside
+        self._domains = inside.domains
+        self._slots: list[DomainSlots] = []
+        for kind in kinds:
+            assert isinstance(kind.slots, DomainSlots)
+            self._slots.append(kind.slots)
+        self._slices = slices_of([kind.members for kind in kinds], inside.slice_size)
+
+    def find(self) -> Picks | None:
+        """Places in the smallest domain that fits, on the narrowest level that has one."""
+        inside = self._inside
+        for depth in range(inside.depth, inside.last - 1, -1):
+            picks = self._find(depth, inside.held[depth])
+            if picks is not None:
+                return picks
+        return None
+
+    def _find(self, depth: int, only: Collection[Path] | None) -> Picks | None:
+        """Places in the smallest domain of a depth that fits, of the paths in `only` if that is given."""
+        for _, path in self._candidates(depth, only):
+            self.effort.looks += 1
+            if self._slices and self._lack_of_slices((depth, path)):
+                continue
+            picks = self._in_domain((depth, path))
+            if picks is not None:
+                return picks
+        return None
+
+    def _candidates(self, depth: int, only: Collection[Path] | None) -> Sequence[tuple[int, Path]]:
+        """The domains with slots enough, with their slots of all kinds; with slices, all that have any.
+
+        The one with the fewest slots is first, then it goes by path.
+        """
+        wanted = [
+            (slots.sums[depth], 0 if self._slices else kind.members)
+            for kind, slots in zip(self.kinds, self._slots, strict=True)
+        ]
+        sums, members = wanted[0]
+        if only is not None:
+            found = [(sums[path], path) for path in only if path in sums and sums[path] >= members]
+        elif len(wanted) == 1:
+            return self._slots[0].with_slots(depth, members)
+        else:
+            found = [(slots, path) for path, slots in sums.items() if slots >= members]
+        self.effort.looks += len(sums if only is None else only)
+        for sums, members in wanted[1:]:
+            found = [
+                (slots + sums.get(path, 0), path) for slots, path in found if sums.get(path, 0) >= members
+            ]
+        found.sort()
+        return found
+
+    def lack(self, app_id: AppId) -> TogetherCheck:
+        """The domain that comes nearest to what the gang needs, and how many slots it lacks."""
+        inside, level = self._inside, self._inside.level
+        last = inside.last
+        paths = inside.held[last] or self._domains.nodes[last]
+        self.effort.looks += len(paths)
+        best = min(((self._lack((last, path)), path) for path in paths), default=None)
+        if best is None:
+            return no_place(app_id, f"no node has the topology level {level}")
+        short, path = best
+        name = "/".join(path)
+        where = "the partition"
+        if level:
+            where = f"{level} {name} is the best of {len(self._domains.nodes[last])} domains"
+        slices = f" in slices of {inside.slice_size}" if inside.slice_size else ""
+        members = sum(kind.members for kind in self.kinds)
+        return no_place(app_id, lack_text(where, f"{members} gang members{slices}", short), name)
+
+    def _lack(self, domain: Domain) -> int:
+        """Number of members for which the domain has no slot, or no slots for their slice."""
+        depth, path = domain
+        if self._slices:
+            return self._lack_of_slices(domain)
+        return sum(
+            max(0, kind.members - slots.sums[depth].get(path, 0))
+            for kind, slots in zip(self.kinds, self._slots, strict=True)
+        )
+
+    def _lack_of_slices(self, domain: Domain) -> int:
+        rooms = self._rooms(domain)
+        lack = 0
+        for kind, size, number in self._slices:
+            sums = self._slots[kind].sums
+            slices = sum(sums[depth].get(path, 0) // size for depth, path in rooms)
+            lack += max(0, number - slices) * size
+        return lack
+
+    def _rooms(self, domain: Domain) -> list[Domain]:
+        """The domains of the level of gang slices that are inside."""
+        depth, path = domain
+        return self._domains.grouped(depth, self._inside.slice_depth).get(path, [])
+
+    def inside(self, key: Path) -> Picks | None:
+        """Places of all members in a domain of the last depth; None if they do not fit, as far as known."""
+        return self._in_domain((self._inside.last, key))
+
+    def _in_domain(self, domain: Domain) -> Picks | None:
+        if not self._slices:
+            return self._on_nodes(domain, [kind.members for kind in self.kinds])
+        rooms = [(sum(self._slots_in(room)), room) for room in self._rooms(domain)]
+        rooms.sort()
+        inside = [room for slots, room in rooms if slots]
+        slices = self._hardest_first(domain)
+
+        def most(room: int, number: int, picks: Sequence[int]) -> int:
+            return self._most_slices(inside[room], slices, picks)
+
+        self.effort.left += len(inside) * len(slices)
+        picks = pack(len(inside), [one.number for one in slices], most, self.effort)
+        if picks is None:
+            return None
+        found: Picks = []
+        for number, room in enumerate(inside):
+            part = picks[number * len(slices) : (number + 1) * len(slices)]
+            if any(part):
+                found += self._on_nodes(room, self._members(slices, part)) or []
+        return found
+
+    def _slots_in(self, domain: Domain) -> list[int]:
+        """Slots for each kind."""
+        depth, path = domain
+        return [slots.sums[depth].get(path, 0) for slots in self._slots]
+
+    def _hardest_first(self, domain: Domain) -> list[Bundle]:
+        """The slices, those of the kind with the fewest slots first."""
+        slots = self._slots_in(domain)
+
+        def rank(one: Bundle) -> tuple[int, int]:
+            return slots[one.kind], one.kind
+
+        return sorted(self._slices, key=rank)
+
+    def _members(self, slices: Sequence[Bundle], picks: Sequence[int]) -> list[int]:
+        """Numbers of members by kind of so many slices."""
+        counts = [0] * len(self.kinds)
+        for one, pick in zip(slices, picks, strict=False):
+            counts[one.kind] += one.size * pick
+        return counts
+
+    def _most_slices(self, room: Domain, slices: Sequence[Bundle], picks: Sequence[int]) -> int:
+        """Most slices behind the picked ones that a domain takes beside these."""
+        depth, path = room
+        one = slices[len(picks)]
+        counts = self._members(slices, picks)
+        left = self._slots[one.kind].sums[depth].get(path, 0) - counts[one.kind]
+        most = min(one.number, max(0, left) // one.size)
+        if sum(1 for count in counts if count) + (not counts[one.kind]) == 1:
+            return most
+        before = counts[one.kind]
+        while most:
+            counts[one.kind] = before + most * one.size
+            if self._on_nodes(room, counts) is not None:
+                break
+            most -= 1
+        return most
+
+    def _on_nodes(self, domain: Domain, counts: Sequence[int]) -> Picks | None:
+        """Places of so many members of each kind on the nodes of a domain."""
+        depth, path = domain
+        return self.on_nodes(self._domains.nodes[depth][path], counts, self._slots_in(domain))

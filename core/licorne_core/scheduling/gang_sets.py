@@ -1,0 +1,229 @@
+"""The sets of nodes in which a whole gang is tried: all nodes, or those that an extension says.
+
+All members go to the nodes of one set, or none is placed. Inside of it nodes are taken in the partition's
+node order, each filled before the next; the kind with the fewest slots in the set goes first.
+
+What a node takes is said by the slots of each kind, and by `Beside`: now, or at a later time.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from licorne_core.messages.together import NO_PLACE_TOGETHER, TogetherCheck
+from licorne_core.model.apps.application import Application
+from licorne_core.model.claims import KeptRoom
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import Node
+from licorne_core.scheduling.gang_packing import Beside, Effort, on_nodes
+from licorne_core.scheduling.gang_slots import Slots
+from licorne_core.values.asks import AskClass
+from licorne_core.values.ids import AppId
+
+STEPS = 20_000
+"""Most steps of one search in addition to one for each room and kind of each packing that is tried."""
+
+
+class Kind(NamedTuple):
+    """Members of a gang that are alike: pending asks of one group."""
+
+    ask_class: AskClass
+    members: int
+    slots: Slots
+
+
+class Bundle(NamedTuple):
+    """Members of a kind, by its index, that have to be in one part of a set: `number` times so many."""
+
+    kind: int
+    size: int
+    number: int
+
+
+Picks = list[tuple[int, Node, int]]
+"""Index of a kind, a node, and the number of members of the kind that go there."""
+
+Key = tuple[str, ...]
+"""Name of a set of nodes."""
+
+
+class SetSearch(ABC):
+    """One search for places of the kinds of one gang."""
+
+    def __init__(self, kinds: Sequence[Kind], beside: Beside, effort: Effort) -> None:
+        """Start a search; `effort` may be one that it shares with others."""
+        self.kinds = kinds
+        self.effort = effort
+        self._beside = beside
+
+    @abstractmethod
+    def find(self) -> Picks | None:
+        """Places of all members in the best set of nodes that takes them."""
+
+    @abstractmethod
+    def inside(self, key: Key) -> Picks | None:
+        """Places of all members in one set of `NodeSets.names`; None if they do not fit, as far as known."""
+
+    @abstractmethod
+    def lack(self, app_id: AppId) -> TogetherCheck:
+        """The reason for a search in vain."""
+
+    def on_nodes(self, there: Collection[Node], counts: Sequence[int], slots: Sequence[int]) -> Picks | None:
+        """Places of so many members of each kind on these nodes, which have so many slots for each."""
+        present = [number for number, count in enumerate(counts) if count]
+        present.sort(key=lambda number: (slots[number], number))
+        tables = [self.kinds[number].slots.slots for number in present]
+        self.effort.looks += len(there)
+        if len(tables) == 1:
+            [known] = tables
+            nodes = [node for node in there if node in known]
+        else:
+            nodes = [node for node in there if any(node in known for known in tables)]
+        nodes.sort(key=rank_of)
+        self.effort.left += len(nodes) * len(present)
+        classes = [self.kinds[number].ask_class for number in present]
+        picks = on_nodes(nodes, classes, [counts[number] for number in present], self.effort, self._beside)
+        if picks is None:
+            return None
+        places = ((divmod(place, len(present)), pick) for place, pick in enumerate(picks) if pick)
+        return [(present[kind], nodes[room], pick) for (room, kind), pick in places]
+
+
+class NodeSets(ABC):
+    """The sets of nodes in which the members of one gang may be now."""
+
+    layout: object
+    """What slots are added up by, compared by identity: gangs of one layout share their slots."""
+    stamp: object
+    """Equal for sets that are equal."""
+
+    @abstractmethod
+    def names(self) -> Iterable[Key]:
+        """The sets in one of which all members have to be, by their names."""
+
+    @abstractmethod
+    def nodes(self, key: Key) -> Collection[Node]:
+        """The nodes of a set."""
+
+    @abstractmethod
+    def key_of(self, node: Node) -> Key | None:
+        """The set that the node is in; None for none."""
+
+    def bundles(self, members: Sequence[int]) -> list[Bundle]:
+        """So many members of each kind, in bundles that have to be together."""
+        return [Bundle(kind, 1, count) for kind, count in enumerate(members)]
+
+    def parts(self, key: Key) -> Sequence[Collection[Node]]:
+        """The parts of a set, each of which takes whole bundles."""
+        return (self.nodes(key),)
+
+    @abstractmethod
+    def no_slots(self) -> Slots:
+        """Empty slots, to be filled for a search."""
+
+    @abstractmethod
+    def search(self, kinds: Sequence[Kind], beside: Beside, effort: Effort) -> SetSearch:
+        """A search in the sets, for kinds with slots of `no_slots`."""
+
+
+class AllNodes(NodeSets):
+    """The one set of all nodes, for what may be anywhere."""
+
+    layout = None
+    stamp = ()
+
+    def __init__(self, nodes: NodeBook) -> None:
+        """Of these nodes."""
+        self._nodes = nodes
+
+    def names(self) -> Iterable[Key]:
+        """Its name, which is empty."""
+        return ((),)
+
+    def nodes(self, key: Key) -> Collection[Node]:
+        """All nodes."""
+        return self._nodes.by_id.values()
+
+    def key_of(self, node: Node) -> Key | None:
+        """Each node is in it."""
+        return ()
+
+    def no_slots(self) -> Slots:
+        """Empty slots, to be filled for a search."""
+        return Slots()
+
+    def search(self, kinds: Sequence[Kind], beside: Beside, effort: Effort) -> SetSearch:
+        """A search on all nodes."""
+        return _AllSearch(self, kinds, beside, effort)
+
+
+class _AllSearch(SetSearch):
+    """A search on all nodes."""
+
+    def __init__(self, sets: AllNodes, kinds: Sequence[Kind], beside: Beside, effort: Effort) -> None:
+        super().__init__(kinds, beside, effort)
+        self._sets = sets
+
+    def find(self) -> Picks | None:
+        return None if self._short else self.inside(())
+
+    def inside(self, key: Key) -> Picks | None:
+        there = self._sets.nodes(key)
+        return self.on_nodes(
+            there, [one.members for one in self.kinds], [one.slots.total for one in self.kinds]
+        )
+
+    def lack(self, app_id: AppId) -> TogetherCheck:
+        members = sum(kind.members for kind in self.kinds)
+        return no_place(app_id, lack_text("the partition", f"{members} gang members", self._short))
+
+    @property
+    def _short(self) -> int:
+        """Number of members for which there is no slot."""
+        return sum(max(0, kind.members - kind.slots.total) for kind in self.kinds)
+
+
+class NodeTerms(ABC):
+    """What an extension says of the nodes of a gang, as its application has asked for (`Gang.terms`)."""
+
+    @property
+    @abstractmethod
+    def is_strict(self) -> bool:
+        """True if a member for which room was kept may not go anywhere else."""
+
+    @abstractmethod
+    def sets(self, app: Application) -> NodeSets | str:
+        """The sets of nodes for the members that are placed together next, or a text why there are none."""
+
+    @abstractmethod
+    def nodes_of(self, app: Application) -> Sequence[Collection[Node]] | None:
+        """The nodes to which members go that come later, in sets; None for any."""
+
+    @abstractmethod
+    def no_node(self, app_id: AppId, room: KeptRoom | None) -> TogetherCheck:
+        """The reason of a member that finds no node there, or near the room that is kept for it."""
+
+
+def sets_for(app: Application, nodes: NodeBook, *, is_gang: bool = True) -> NodeSets | str:
+    """The sets of nodes for members of the gang, or a text why there are none.
+
+    A single ask, for which `is_gang` is false, may be anywhere.
+    """
+    nodes.refusals_count = True
+    terms: NodeTerms | None = app.gang.terms if is_gang else None
+    return AllNodes(nodes) if terms is None else terms.sets(app)
+
+
+def no_place(app_id: AppId, text: str, where: str = "") -> TogetherCheck:
+    """The reason of a gang that has no place; `where` names the nodes that it is about, all for none."""
+    return TogetherCheck(app_id=app_id, code=NO_PLACE_TOGETHER, text=text, where=where)
+
+
+def lack_text(where: str, what: str, short: int) -> str:
+    """Text of a reason: so many of the members have no slot there."""
+    return f"{where} for {what}: {f'{short} short' if short else 'its members do not fit beside each other'}"
+
+
+def rank_of(node: Node) -> tuple[object, str]:
+    """Place of a node in the partition's node order."""
+    return node.score, node.node_id
