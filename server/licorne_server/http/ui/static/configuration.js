@@ -34,13 +34,16 @@ class Configuration {
       ...(mayAct() ? [button("Plan", () => this.plan(), { class: "main" })] : []),
       button("Compare with the running one", () => this.compare()),
     ];
+    // What runs has to be known, or the text would be taken away for nothing.
+    this.ofRunning = button("Begin with the running one", () => this.begin());
+    this.ofRunning.disabled = true;
     this.file = el("input", { type: "file", accept: ".yaml,.yml,text/*", "aria-label": "Read a file", onchange: () => this.readFile() });
     this.result = el("div", { role: "status", "aria-live": "polite" });
     this.revisions = new Revisions(this.rm, () => this.load());
     this.node = el("div", { class: "stack" }, tools, this.revisions.node,
       section(mayAct() ? "Edit, plan and apply" : "Check and compare", note(`Nothing is changed by this${mayAct() ? " before you apply it" : ""}. The text stays in this page, and goes to the server to be checked.`),
         this.text, el("div", { class: "tools" }, this.needText,
-          button("Begin with the running one", () => this.begin()), this.file), this.result),
+          this.ofRunning, this.file), this.result),
       section("Running", this.shown));
     this.stop = subscribe(({ rms: changed }) => {
       if (!this.rm && state.rms.size) this.rm = this.revisions.rm = chosenRm();
@@ -70,6 +73,7 @@ class Configuration {
     try {
       const { text, checksum, extra } = await get("ui/api/config", { rm: this.rm });
       Object.assign(this, { running: text, checksum });
+      this.ofRunning.disabled = false;
       const extras = Object.entries(extra);
       place(this.shown, [
         facts([["Checksum", el("code", { text: checksum })]]),
@@ -82,7 +86,7 @@ class Configuration {
   }
 
   begin() {
-    this.text.value = this.running ?? "";
+    this.text.value = this.running;
     this.changed();
     this.text.focus();
   }
