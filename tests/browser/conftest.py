@@ -1,6 +1,6 @@
 """A real headless browser, and a server with a world that the tests know.
 
-All tests share one browser, one server and one event loop: to start them takes longer than a test.
+All tests of a process share one browser, one server and one loop: to start them takes longer than a test.
 """
 
 import shutil
@@ -12,6 +12,7 @@ from playwright.async_api import Browser, Page, async_playwright, expect
 
 from licorne_server.services.server import Server, running
 from support.page_in_browser import Town, settings
+from support.patience import PATIENCE
 
 BROWSER = "chromium"
 FLAGS = (
@@ -24,8 +25,8 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-PATIENCE = 30_000
-"""Milliseconds that anything may take on a busy machine."""
+MILLISECONDS = 1_000 * PATIENCE
+"""What anything may take on a busy machine."""
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -34,7 +35,7 @@ async def browser() -> AsyncIterator[Browser]:
     path = shutil.which(BROWSER)
     if path is None:
         pytest.fail(f"{BROWSER} is not installed: the tests of the page need it", pytrace=False)
-    expect.set_options(timeout=PATIENCE)
+    expect.set_options(timeout=MILLISECONDS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
@@ -59,7 +60,7 @@ async def town(server: Server) -> AsyncIterator[Town]:
 async def page(browser: Browser) -> AsyncIterator[Page]:
     """An empty page of 1280 × 900. Whatever it reports as an error fails the test."""
     context = await browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(PATIENCE)
+    context.set_default_timeout(MILLISECONDS)
     page = await context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))

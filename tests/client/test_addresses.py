@@ -12,6 +12,7 @@ from licorne import Admin, Client, Closed, ConnectionLost, Node, State, Unauthor
 from licorne.addresses import LONGEST_TOLD, MOST_TOLD, PASSED_OVER, Addresses, addresses_of
 from licorne.channel import Dialer
 from licorne_server.testing import serve
+from support.patience import PATIENCE
 from support.peers.scripted import QUICK, ScriptedStream, scripted
 from support.peers.shim import eventually
 from support.surroundings import CLOSED
@@ -170,7 +171,7 @@ async def test_a_client_of_one_address_goes_on_at_one_that_it_was_told() -> None
             await stream.read()
 
         async with scripted(tells) as first, Client(first, rm_id="rm1", retry=QUICK) as rm:
-            await asyncio.wait_for(rm.ready(), 60)
+            await asyncio.wait_for(rm.ready(), PATIENCE)
             addresses = rm._connection._addresses
             await eventually(lambda: addresses.known() == [first, CLOSED_TOO, other])
             await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 1})])
@@ -184,7 +185,7 @@ async def test_a_client_takes_the_first_of_its_addresses_with_a_server() -> None
         serve() as server,
         Client([CLOSED, CLOSED_TOO, server.target], rm_id="rm1", retry=QUICK) as rm,
     ):
-        await asyncio.wait_for(rm.ready(), 60)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
         assert await rm.state.rms()
         async with State(f"{CLOSED},{server.target}") as state:
             assert [one.rm_id for one in await state.rms()] == ["rm1"]
@@ -233,7 +234,7 @@ async def test_a_told_address_does_not_get_the_token_in_the_clear() -> None:
         await stream.until_goodbye()
 
     async with scripted(tells) as target, Client(target, rm_id="rm1", token=lambda: "a-token") as rm:
-        await asyncio.wait_for(rm.ready(), 60)
+        await asyncio.wait_for(rm.ready(), PATIENCE)
         assert rm._connection._addresses.known() == [target, "127.0.0.1:1"]
 
 

@@ -12,6 +12,7 @@ from urllib.request import urlopen
 from licorne_server.commands.server_process import ServerProcess, running_server
 from licorne_server.testing import Proxy
 from soak.rm import SMALL, SoakRm, compare
+from support.patience import PATIENCE
 
 ROUNDS = 500
 APPLICATIONS = 10
@@ -155,7 +156,7 @@ class Soak:
         for rm in (self._crowd, self._commuter):
             await compare(rm, self._server.target)
         url = f"http://{self._server.http}/metrics"
-        await asyncio.to_thread(lambda: urlopen(url, timeout=60).read())
+        await asyncio.to_thread(lambda: urlopen(url, timeout=PATIENCE).read())
         stats = self._commuter.client.stats
         return Reading(
             rounds=self._round,

@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from support.docs.pages import ROOT
+from support.patience import PATIENCE
 
-PATIENCE = 240.0
 BUILD_SECONDS = 2400.0
 END_SECONDS = 20.0
 REFUSED = 3

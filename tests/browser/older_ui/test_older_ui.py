@@ -11,10 +11,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page
 
+from browser.conftest import MILLISECONDS
 from browser.older_ui.conftest import FIRST, LEAF, SECOND, Pages
-
-PATIENCE = 60_000
-"""Milliseconds that anything may take on a busy machine."""
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -32,7 +30,7 @@ async def read(browser: Browser, served: Pages) -> AsyncIterator[Open]:
 async def reading(browser: Browser, pages: Pages) -> AsyncIterator[Open]:
     """Opens the page before these servers; every exception of the page fails the test."""
     page = await browser.new_page()
-    page.set_default_timeout(PATIENCE)
+    page.set_default_timeout(MILLISECONDS)
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
 

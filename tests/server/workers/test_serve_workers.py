@@ -17,7 +17,7 @@ from licorne_server.journal.reading import read
 from support.journal import replayed
 from support.patience import PATIENCE
 from support.peers.shim import RawSession
-from support.server.server_process import PROGRAM, START_SECONDS, ServerProcess
+from support.server.server_process import PROGRAM, ServerProcess
 
 ANY_PORT = "127.0.0.1:0"
 TWO = ("--workers", "2")
@@ -48,7 +48,7 @@ def get(url: str) -> int:
 
 async def ended(server: ServerProcess) -> tuple[int, str]:
     """Wait for the end; the exit code, and the output after the first line."""
-    async with asyncio.timeout(START_SECONDS):
+    async with asyncio.timeout(PATIENCE):
         return await server.ended(), await server.last_words()
 
 
@@ -58,7 +58,7 @@ async def refused(*arguments: str) -> tuple[int | None, str]:
     process = await asyncio.create_subprocess_exec(
         *PROGRAM, "serve", *TWO, *arguments, stdout=pipe, stderr=pipe
     )
-    async with asyncio.timeout(START_SECONDS):
+    async with asyncio.timeout(PATIENCE):
         out, err = await process.communicate()
     assert not out
     return process.returncode, err.decode()
@@ -97,10 +97,10 @@ async def test_a_signal_of_the_terminal_is_one_signal() -> None:
         )
         assert process.stdout is not None
         try:
-            line = await asyncio.wait_for(process.stdout.readline(), START_SECONDS)
+            line = await asyncio.wait_for(process.stdout.readline(), PATIENCE)
             assert line.startswith(b"listening grpc=127.0.0.1:")
             os.killpg(process.pid, signal.SIGINT)
-            assert await asyncio.wait_for(process.wait(), START_SECONDS) == 0
+            assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
         finally:
             if process.returncode is None:
                 process.kill()
@@ -134,7 +134,7 @@ async def test_no_worker_outlives_its_supervisor() -> None:
         workers = children(server.pid)
         assert len(workers) == 2
         await server.kill()
-        async with asyncio.timeout(START_SECONDS):
+        async with asyncio.timeout(PATIENCE):
             while any(map(is_there, workers)):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         host, _, port = server.target.rpartition(":")
@@ -159,7 +159,7 @@ async def test_a_killed_worker_is_replaced_and_the_other_goes_on() -> None:
                 await session.replay(call)
             victim = min(workers)
             os.kill(victim, signal.SIGKILL)
-            async with asyncio.timeout(START_SECONDS):
+            async with asyncio.timeout(PATIENCE):
                 while len(children(server.pid) - {victim}) < 2:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
             assert workers - {victim} < children(server.pid)

@@ -13,7 +13,8 @@ import pytest
 from licorne import Application, Ask, Client, Node
 from licorne.events import Allocated
 from licorne_tools.bench.members import workers_of
-from support.server.server_process import START_SECONDS, ServerProcess
+from support.patience import PATIENCE
+from support.server.server_process import ServerProcess
 
 ANY_PORT = "127.0.0.1:0"
 RMS = 6
@@ -46,7 +47,7 @@ class Rm:
     async def place(self, key: str) -> None:
         """Ask, and wait for the allocation."""
         await self.client.ask([Ask(key=key, application_id="app", resources={"vcore": 100})])
-        async with asyncio.timeout(START_SECONDS):
+        async with asyncio.timeout(PATIENCE):
             while key not in self.placed:
                 self._more.clear()
                 await self._more.wait()
@@ -60,7 +61,7 @@ class Rm:
 
 def samples(http: str, name: str) -> dict[str, float]:
     """The samples of a metric of one scrape, by their labels."""
-    with urllib.request.urlopen(f"http://{http}/metrics", timeout=START_SECONDS) as response:
+    with urllib.request.urlopen(f"http://{http}/metrics", timeout=PATIENCE) as response:
         text = response.read().decode()
     pattern = rf"^{name}\{{(.*)\}} (\S+)$"
     return {found[1]: float(found[2]) for found in re.finditer(pattern, text, re.MULTILINE)}
@@ -68,7 +69,7 @@ def samples(http: str, name: str) -> dict[str, float]:
 
 async def scraped(http: str, name: str, least: int) -> dict[str, float]:
     """The samples as soon as the scrape has all workers, and so many samples of the metric."""
-    async with asyncio.timeout(START_SECONDS):
+    async with asyncio.timeout(PATIENCE):
         while True:
             all_there = await asyncio.to_thread(samples, http, "licorne_worker_scraped")
             found = await asyncio.to_thread(samples, http, name)
@@ -97,11 +98,11 @@ async def test_one_address_serves_rms_of_all_workers_and_a_killed_worker_loses_n
         for rm in rms:
             assert sorted(rm.placed) == ["after-worker-1", "after-worker-2", "first"]
         # The scrape may be of the moment before the death of the last worker was seen.
-        async with asyncio.timeout(START_SECONDS):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 if await scraped(server.http, "licorne_worker_restarts_total", 2) == ONCE_EACH:
                     break
                 await asyncio.sleep(0.1)
         server.send(signal.SIGTERM)
-        async with asyncio.timeout(START_SECONDS):
+        async with asyncio.timeout(PATIENCE):
             assert await server.ended() == 0

@@ -18,9 +18,10 @@ from licorne.v1 import admin_pb2 as pb
 from licorne.v1 import state_pb2 as sp
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
+from support.patience import PATIENCE
 from support.peers.shim import Shim
 from support.server.configuring import A, Admin, B, C, D, refusal
-from support.server.server_process import PROGRAM, START_SECONDS, ServerProcess
+from support.server.server_process import PROGRAM, ServerProcess
 
 pytestmark = pytest.mark.timeout(1200)
 """Each test starts several servers of several processes, and a machine may be slow."""
@@ -51,7 +52,7 @@ async def connected(server: ServerProcess) -> AsyncIterator[grpc.aio.Channel]:
     """A new channel, without state of an earlier server, to a worker that has its lease."""
     options = [("grpc.use_local_subchannel_pool", 1)]
     async with grpc.aio.insecure_channel(server.target, options=options) as channel:
-        async with asyncio.timeout(START_SECONDS):
+        async with asyncio.timeout(PATIENCE):
             while not await registers(channel):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         yield channel
@@ -59,7 +60,7 @@ async def connected(server: ServerProcess) -> AsyncIterator[grpc.aio.Channel]:
 
 async def started(server: ServerProcess) -> None:
     """Start on the port of an earlier run, as soon as its workers have left port and directory."""
-    async with asyncio.timeout(START_SECONDS):
+    async with asyncio.timeout(PATIENCE):
         while True:
             await asyncio.sleep(0.05)
             try:
@@ -107,7 +108,7 @@ async def budgets(channel: grpc.aio.Channel) -> tuple[str, str, str]:
 async def stored(folder: Path) -> None:
     """Wait until the marks of `mark` are on the disk: they are stored soon after the answer."""
     with closing(sqlite3.connect(folder / "state.sqlite")) as database:
-        async with asyncio.timeout(START_SECONDS):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 rows = database.execute("SELECT CAST(record AS TEXT) FROM records WHERE counts").fetchall()
                 if any('"n0"' in record and '"root.a"' in record for (record,) in rows):
@@ -242,7 +243,7 @@ async def refused(folder: Path, *flags: str) -> str:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    async with asyncio.timeout(START_SECONDS):
+    async with asyncio.timeout(PATIENCE):
         out, err = await process.communicate()
     assert (out, process.returncode) == (b"", 1)
     return err.decode()

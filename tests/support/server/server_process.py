@@ -22,8 +22,8 @@ from licorne_core.handlers import lifecycle
 from licorne_core.model.apps.states import COMPLETING_TIME
 from licorne_server.coordination import joining
 from licorne_server.coordination.joining import PROTOCOLS
+from support.patience import PATIENCE
 
-START_SECONDS = 60.0
 PROGRAM = (sys.executable, "-m", "licorne_server")
 
 
@@ -110,7 +110,7 @@ class ServerProcess:
         where = ("--listen", self.target, "--http", self.http)
         self._process = await self._begin(["serve", "--log-level", "error", *where, *self._flags])
         assert self._process.stdout is not None
-        line = await asyncio.wait_for(self._process.stdout.readline(), START_SECONDS)
+        line = await asyncio.wait_for(self._process.stdout.readline(), PATIENCE)
         self.line = line.decode()
         words = dict(word.split("=") for word in self.line.split()[1:])
         self.target, self.http = words["grpc"], words["http"]

@@ -14,7 +14,7 @@ import aiohttp
 from licorne_server.commands.server_process import last_lines, stop
 from licorne_tools.bench.driver import BenchError
 
-START_SECONDS = 60.0
+START_SECONDS = 240.0
 POLL_SECONDS = 0.05
 
 MEMORY = Path("/dev/shm")

@@ -31,7 +31,7 @@ from licorne_tools.bench.members import workers_of
 from licorne_tools.bench.scenarios import Scenario
 
 LIMIT_SECONDS = 600.0
-LIMIT_OF_ONE = 120.0
+LIMIT_OF_ONE = 240.0
 """Seconds until all members serve again, and until an RM has an owner again, at most."""
 
 POLL_SECONDS = 0.05

@@ -13,7 +13,7 @@ from typing import Any
 from licorne_server.commands.server_process import cpu_seconds
 from licorne_tools.bench.driver import BenchError
 
-START_SECONDS = 120.0
+START_SECONDS = 240.0
 STOP_SECONDS = 15.0
 POLL_SECONDS = 0.05
 SHOWN_LINES = 15

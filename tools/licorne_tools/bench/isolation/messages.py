@@ -20,8 +20,8 @@ SESSION_RM = f"{RM}-session"
 ROOM = 64
 """Bytes reserved for the fixed parts of a message."""
 ITEM_OF_MANY = 255 * 1024
-PATIENCE = 60.0
-"""Timeout in seconds for the server's answer to a message."""
+PATIENCE = 600.0
+"""Timeout in seconds for the server's answer to a message, which a busy machine gives little time."""
 UPDATE_APPLICATION = "/si.v1.Scheduler/UpdateApplication"
 UPDATE_NODE = "/si.v1.Scheduler/UpdateNode"
 
