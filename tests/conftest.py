@@ -26,6 +26,8 @@ from support.surroundings import guard_default_addresses, is_meant_for_others
 FIRST_WORLDS, WORLDS = 40, 120
 """Random worlds that `make test` tries each property on, and all that it is tried on; --worlds N tries N."""
 
+WORKERS = "PYTEST_XDIST_AUTO_NUM_WORKERS"
+
 MOST_FOR_ONE = 2
 """Lines of the costs of a single folder, which are not worth showing."""
 
@@ -54,9 +56,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--rows-table", metavar="FILE", help="write a table of acceptance rows and their tests")
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """Two processes more than processors: tests of servers and members wait more than they compute."""
-    return len(os.sched_getaffinity(0)) + 2
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Two processes more than processors: tests of servers and members wait more than they compute.
+
+    None if xdist's own variable says how many.
+    """
+    return None if os.environ.get(WORKERS) else len(os.sched_getaffinity(0)) + 2
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,10 +73,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(acceptance.RowTable(config, Path(path)))
 
 
+def pytest_collectstart() -> None:
+    """While tests are collected, next to nothing becomes garbage."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Have the garbage collector pass over the collected tests, which are thousands and stay to the end."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
