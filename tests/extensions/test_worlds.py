@@ -49,7 +49,7 @@ def test_worlds_are_decided_as_before_without_extensions(
 ) -> None:
     """Half as many as `--worlds` says, of those that do not draw the extension; fewer draw none of all."""
     place = tmp_path / "licorne_core"
-    shutil.copytree(ROOT / "core/licorne_core", place, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    shutil.copytree(ROOT / "core/licorne_core", place, ignore=shutil.ignore_patterns("*.so"))
     table = place / "extensions/__init__.py"
     text = table.read_text(encoding="utf-8")
     for name in names:
