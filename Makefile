@@ -109,7 +109,7 @@ BUILT_FILES := $(WIRE) tests/core tests/standard tests/scenarios tests/propertie
 # Of what is tested as it is built, only what needs the sources is played here: what is slow runs once.
 test-slow: install | $(COLLECTED) ## the tests that take more than half a second of CPU each, but for those that test-compiled has
 	@$(BIN)/pytest -m 'slow and (pure or not worlds) and not transport and $(WITH)' --timeout=1200 -o faulthandler_timeout=1500 \
-	  -n auto --dist worksteal tests/properties $(PLAIN) $$(grep -rl 'mark\.pure' $(BUILT_FILES) --include='test_*.py') \
+	  -n auto --dist worksteal $(PLAIN) $$(grep -rl 'mark\.pure' $(BUILT_FILES) --include='test_*.py') \
 	  $$(grep -rl 'mark\.slow' tests --include='test_*.py' | grep -vE "^($$(echo $(BUILT_FILES) | tr ' ' '|'))/")
 
 # What breaks first, whatever is changed.
