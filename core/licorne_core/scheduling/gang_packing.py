@@ -4,7 +4,7 @@ A *room* is a node, or a set of nodes that takes whole bundles of members. A pac
 in their order, and gives each room as many of the first kind as it can, then of the second, and so on. Where
 that leaves members without a place it steps back. The first packing that is found counts.
 
-With one kind it never has to step back. With several kinds the problem is NP-hard: `Effort` bounds the
+With one kind it never has to step back. With several kinds the problem is NP-hard: `PackingEffort` bounds the
 steps, and a packing that needs more of them counts as none.
 """
 
@@ -27,7 +27,7 @@ Place = tuple[AskGroup, Node, int]
 """So many members of a group on one node."""
 
 
-class Effort:
+class PackingEffort:
     """Steps that a search has taken, and may still take; `is_spent` once it was stopped for want of them."""
 
     __slots__ = ("is_spent", "left", "looks", "taken")
@@ -55,7 +55,7 @@ class Effort:
         return True
 
 
-def pack(rooms: int, counts: Sequence[int], most: Most, effort: Effort) -> list[int] | None:
+def pack(rooms: int, counts: Sequence[int], most: Most, effort: PackingEffort) -> list[int] | None:
     """Numbers by room and kind, for as many rooms as are needed; None if not all have a place.
 
     `rooms` is the number of rooms, `counts` that of the members of each kind.
@@ -208,7 +208,7 @@ def on_nodes(
     nodes: Sequence[Node],
     classes: Sequence[AskClass],
     counts: Sequence[int],
-    effort: Effort,
+    effort: PackingEffort,
     beside: Beside,
 ) -> list[int] | None:
     """Pack so many members of each class on the nodes, in their order (`pack`)."""

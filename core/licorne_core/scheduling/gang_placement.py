@@ -25,7 +25,7 @@ from licorne_core.model.effort import Search
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import ask_blocker
-from licorne_core.scheduling.gang_packing import Effort, Place, members_on, slots_beside, takes_kept
+from licorne_core.scheduling.gang_packing import PackingEffort, Place, members_on, slots_beside, takes_kept
 from licorne_core.scheduling.gang_sets import STEPS, Kind, NodeSets, NodeTerms, no_place, rank_of, sets_for
 from licorne_core.scheduling.gang_slots import MAX_KINDS, Slots, SlotTables
 from licorne_core.scheduling.measures import Remedies, note_over_quota
@@ -300,7 +300,7 @@ class GangSearch(Search):
         if isinstance(sets, str):
             return no_place(app.app_id, sets)
         kinds = [Kind(g.ask_class, count, self._slots(g.ask_class, sets)) for g, count in shares]
-        effort = Effort(STEPS)
+        effort = PackingEffort(STEPS)
         search = sets.search(kinds, slots_beside, effort)
         try:
             picks = search.find()

@@ -15,7 +15,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.claims import KeptRoom
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.gang_packing import Beside, Effort, on_nodes
+from licorne_core.scheduling.gang_packing import Beside, PackingEffort, on_nodes
 from licorne_core.scheduling.gang_slots import Slots
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AppId
@@ -50,7 +50,7 @@ Key = tuple[str, ...]
 class SetSearch(ABC):
     """One search for places of the kinds of one gang."""
 
-    def __init__(self, kinds: Sequence[Kind], beside: Beside, effort: Effort) -> None:
+    def __init__(self, kinds: Sequence[Kind], beside: Beside, effort: PackingEffort) -> None:
         """Start a search; `effort` may be one that it shares with others."""
         self.kinds = kinds
         self.effort = effort
@@ -122,19 +122,17 @@ class NodeSets(ABC):
         """Empty slots, to be filled for a search."""
 
     @abstractmethod
-    def search(self, kinds: Sequence[Kind], beside: Beside, effort: Effort) -> SetSearch:
+    def search(self, kinds: Sequence[Kind], beside: Beside, effort: PackingEffort) -> SetSearch:
         """A search in the sets, for kinds with slots of `no_slots`."""
 
 
 class AllNodes(NodeSets):
     """The one set of all nodes, for what may be anywhere."""
 
-    layout = None
-    stamp = ()
-
     def __init__(self, nodes: NodeBook) -> None:
         """Of these nodes."""
         self._nodes = nodes
+        self.layout, self.stamp = None, ()
 
     def names(self) -> Iterable[Key]:
         """Its name, which is empty."""
@@ -152,7 +150,7 @@ class AllNodes(NodeSets):
         """Empty slots, to be filled for a search."""
         return Slots()
 
-    def search(self, kinds: Sequence[Kind], beside: Beside, effort: Effort) -> SetSearch:
+    def search(self, kinds: Sequence[Kind], beside: Beside, effort: PackingEffort) -> SetSearch:
         """A search on all nodes."""
         return _AllSearch(self, kinds, beside, effort)
 
@@ -160,7 +158,7 @@ class AllNodes(NodeSets):
 class _AllSearch(SetSearch):
     """A search on all nodes."""
 
-    def __init__(self, sets: AllNodes, kinds: Sequence[Kind], beside: Beside, effort: Effort) -> None:
+    def __init__(self, sets: AllNodes, kinds: Sequence[Kind], beside: Beside, effort: PackingEffort) -> None:
         super().__init__(kinds, beside, effort)
         self._sets = sets
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.gang_packing import Effort
+from licorne_core.scheduling.gang_packing import PackingEffort
 from licorne_core.scheduling.gang_sets import (
     STEPS,
     AllNodes,
@@ -136,7 +136,7 @@ class SetStarts:
         # The set that is tried, and the times at which there is more room in it.
         self._key: Key | None = None
         self._times: list[float] = []
-        self._effort = Effort(STEPS)
+        self._effort = PackingEffort(STEPS)
         self.work = 0
         """Nodes, steps in time and steps of packings looked at so far."""
 
@@ -162,7 +162,7 @@ class SetStarts:
 
     def places(self, time: float) -> Picks | None:
         """Places of all members at that time, in the best set that fits; None if none does."""
-        effort = Effort(STEPS)
+        effort = PackingEffort(STEPS)
         search = self._search([key for key, bound in self._bounds.items() if bound <= time], time, effort)
         picks = search.find()
         self.work += effort.work
@@ -250,7 +250,7 @@ class SetStarts:
             return self._times[first]
         return self._times[(first + end) // 2 if key == self._best_key else end - 1]
 
-    def _search(self, keys: Iterable[Key], time: float, effort: Effort) -> SetSearch:
+    def _search(self, keys: Iterable[Key], time: float, effort: PackingEffort) -> SetSearch:
         """A search for places on the nodes of these sets at a time."""
         sets, classes, rooms = self._sets, self._classes, self._rooms
         tables = [sets.no_slots() for _ in classes]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from licorne_core.extensions.topology.domains import Domain, Domains, DomainSlots, Path
 from licorne_core.messages.together import TogetherCheck
-from licorne_core.scheduling.gang_packing import Beside, Effort, pack
+from licorne_core.scheduling.gang_packing import Beside, PackingEffort, pack
 from licorne_core.scheduling.gang_sets import Bundle, Kind, Picks, SetSearch, lack_text, no_place
 from licorne_core.values.ids import AppId
 
@@ -51,7 +51,7 @@ class Inside(NamedTuple):
 class DomainSearch(SetSearch):
     """One search for a domain for the kinds of one gang."""
 
-    def __init__(self, inside: Inside, kinds: Sequence[Kind], beside: Beside, effort: Effort) -> None:
+    def __init__(self, inside: Inside, kinds: Sequence[Kind], beside: Beside, effort: PackingEffort) -> None:
         """Start a search."""
         super().__init__(kinds, beside, effort)
         self._inside = inside

@@ -11,7 +11,7 @@ from licorne_core.model.apps.gang import Gang
 from licorne_core.model.claims import KeptRoom
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.gang_packing import Beside, Effort
+from licorne_core.scheduling.gang_packing import Beside, PackingEffort
 from licorne_core.scheduling.gang_sets import Bundle, Kind, NodeSets, NodeTerms, SetSearch, no_place
 from licorne_core.scheduling.gang_slots import Slots
 from licorne_core.values.errors import Refusal, Rejected, shown
@@ -154,6 +154,6 @@ class DomainSets(NodeSets):
         """Empty slots on nodes and in domains."""
         return DomainSlots(self._domains)
 
-    def search(self, kinds: Sequence[Kind], beside: Beside, effort: Effort) -> SetSearch:
+    def search(self, kinds: Sequence[Kind], beside: Beside, effort: PackingEffort) -> SetSearch:
         """A search from the level of the gang's terms up to the last that they allow."""
         return DomainSearch(self._inside, kinds, beside, effort)
