@@ -47,7 +47,7 @@ def test_worlds_have_every_order() -> None:
         lambda patch: patch.setattr("licorne_core.model.apps.groups.RESERVATION_AGE", 5.0),
         lambda patch: patch.setattr(Reservations, "give_way", lambda *_: None),
         lambda patch: patch.setattr(PredicateResults, "keep", lambda *_: []),
-        lambda patch: patch.setattr("licorne_core.scheduling.replacing.is_covered", lambda *_: True),
+        lambda patch: patch.setattr("licorne_core.standard.placeholders.search.is_covered", lambda *_: True),
         lambda patch: patch.setattr(Gang, "open_group", lambda *_, **__: None),
         lambda patch: patch.setattr(Gang, "is_complete", lambda *_: True),
     ],

@@ -1,4 +1,4 @@
-"""Gang scheduling: admission, replacement, the time of placeholders, and the end of one (spec § 6).
+"""Gang scheduling: admission, whole gangs, completion, and the end of an allocation (spec § 6).
 
 `free` ends any allocation: a real request that waits for the end of its placeholder takes its place.
 """
@@ -8,50 +8,35 @@ from typing import Final
 
 from licorne_core.config.schema import AppSortPolicy
 from licorne_core.handlers.assumed import assume, roll_back, roll_back_all
-from licorne_core.handlers.lifecycle import advance, after_gone, allocation_made, drop_ask, look_again
+from licorne_core.handlers.lifecycle import advance, after_gone, allocation_made, look_again
 from licorne_core.handlers.outcome import (
-    INCOMPATIBLE,
-    KEEPING_ON_TIMEOUT,
     ON_COMPLETION,
-    PENDING_ON_TIMEOUT,
     Deadline,
     Deadlines,
     Decisions,
     Outcome,
     TimerJob,
-    make_way,
     time_out,
 )
 from licorne_core.handlers.victims import end_stay
 from licorne_core.messages.commands import NewApplication
-from licorne_core.messages.effects import RESERVATION_TIMEOUT
-from licorne_core.messages.events.allocations import Freed, placeholder_incompatible
+from licorne_core.messages.events.allocations import Freed
 from licorne_core.messages.events.records import EventDetail
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang import (
-    DEFAULT_TIMEOUT,
-    ON_TIMEOUT,
-    Gang,
-    GangStyle,
-    Gone,
-    PairEvent,
-    PairStep,
-)
-from licorne_core.model.apps.requests import Request, RequestEvent, RequestState, is_ask, place_of
+from licorne_core.model.apps.gang import DEFAULT_TIMEOUT, Gang, GangStyle, Gone, PairEvent, PairStep
+from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.model.apps.states import AppEvent
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.gang_placement import GangPlacement, MemberPlacement
 from licorne_core.scheduling.measures import Candidate
-from licorne_core.scheduling.predicates import Assumed
-from licorne_core.scheduling.replacing import Cancellation, Replacement
 from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Resources, describe, fits_max_undefined, min_undefined
 from licorne_core.values.rule_kinds import tag_value
-from licorne_core.values.slices import PART, put_in_order
+from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due
 
 LEAST_TIMEOUT = 0.001
@@ -160,64 +145,6 @@ def _place(partition: Partition, candidate: Candidate, now: float, outcome: Outc
     return allocation
 
 
-def replace(partition: Partition, found: Replacement, now: float, outcome: Outcome) -> None:
-    """Stop the placeholder for the real ask; where the RM has a say it is asked first (§ 6.5)."""
-    app, request, node = found.app, found.request, found.node
-    predicates = partition.predicates
-    if not predicates.is_needed(request.ask.ask_class, node, allocate=found.elsewhere):
-        partition.pairs.link(found, now)
-        outcome.release(partition, make_way(app, found.placeholder, request))
-        return
-    if found.elsewhere:
-        check = predicates.ask(request, node)
-    else:
-        check = predicates.ask_to_reserve(request, node)
-    partition.pairs.match(found, now)
-    predicates.wait(check, Assumed(app, request, node))
-
-
-def cancel(partition: Partition, found: Cancellation, now: float, outcome: Outcome) -> None:
-    """Stop a placeholder that is too small for the real ask (spec § 6.5a)."""
-    app, request, placeholder = found
-    partition.pairs.cancel(app, placeholder)
-    partition.journal.note(placeholder_incompatible(now, placeholder.ask, request.ask))
-    outcome.release(partition, time_out(app, placeholder, INCOMPATIBLE))
-
-
-def placeholders_overdue(job: TimerJob) -> Iterator[int]:
-    """End the time of the application's placeholders, as `ON_TIMEOUT` says.
-
-    Only requests that the application had at the beginning are stopped or dropped; later ones stay.
-    """
-    partition = job.partition
-    app = partition.applications[job.timer.app_id]
-    partition.placeholders.end_cancelled(app)
-    rule = ON_TIMEOUT.get((app.state, app.gang.style))
-    if rule is None:
-        return
-    drops_asks = rule.drops_asks
-
-    def goes(request: Request) -> bool:
-        matched = request.state is RequestState.MATCHED
-        return matched or drops_asks or request.ask.placeholder
-
-    yield from roll_back_all(job, partition, app, PairEvent.TOLD, goes)
-    # The RM may have changed or removed the application meanwhile.
-    rule = ON_TIMEOUT.get((app.state, app.gang.style))
-    if rule is None or app.leaf is None:
-        return
-    if rule.event is not None:
-        # It goes on without a gang, or fails.
-        app.gang.end_terms()
-        for room in list(app.gang.rooms):
-            room.end()
-        job.outcome.updates += advance(partition, app, rule.event, job.now, RESERVATION_TIMEOUT)
-    state, had = app.state, list(app.requests.values())
-    yield from _stop_kept(job, app, had, KEEPING_ON_TIMEOUT)
-    yield from _drop(job, app, had, only_placeholders=not rule.drops_asks)
-    _end(job, app, state)
-
-
 def time_to_complete(job: TimerJob) -> Iterator[int]:
     """The application completes, once placeholders that are left are gone as well (§ 6.9)."""
     partition = job.partition
@@ -228,16 +155,16 @@ def time_to_complete(job: TimerJob) -> Iterator[int]:
         if app.state is not state or app.leaf is None:
             return
         partition.placeholders.end_cancelled(app)
-        yield from _stop_kept(job, app, list(app.requests.values()), ON_COMPLETION)
-        _end(job, app, state)
+        yield from stop_kept(job, app, list(app.requests.values()), ON_COMPLETION)
+        end_if_none_left(job, app, state)
     else:
         job.outcome.updates += advance(partition, app, AppEvent.COMPLETE, job.now)
 
 
-def _stop_kept(job: TimerJob, app: Application, had: Sequence[Request], message: str) -> Iterator[int]:
+def stop_kept(job: TimerJob, app: Application, had: Sequence[Request], message: str) -> Iterator[int]:
     """Stop the placeholders that keep room."""
     for number, request in enumerate(had if app.placeholder_count else (), 1):
-        if request.state is RequestState.PLACEHOLDER and _has(app, request):
+        if request.state is RequestState.PLACEHOLDER and still_has(app, request):
             job.partition.pairs.stop(app, request)
             job.outcome.release(job.partition, time_out(app, request, message))
             yield 1
@@ -245,31 +172,12 @@ def _stop_kept(job: TimerJob, app: Application, had: Sequence[Request], message:
             yield 1
 
 
-def _drop(
-    job: TimerJob, app: Application, had: Sequence[Request], *, only_placeholders: bool
-) -> Iterator[int]:
-    """Drop the asks for placeholders, or all asks, in the order of the pass."""
-
-    def may_go(request: Request) -> bool:
-        return (request.ask.placeholder or not only_placeholders) and is_ask(request)
-
-    asks = yield from put_in_order(had, place_of, may_go)
-    for number, request in enumerate(asks, 1):
-        waits = request.is_pending or request.state is RequestState.LINKED
-        if waits and _has(app, request):
-            drop_ask(job.partition, app, request, job.now, EventDetail.REQUEST_TIMEOUT)
-            job.outcome.release(job.partition, time_out(app, request, PENDING_ON_TIMEOUT))
-            yield 1
-        elif not number % PART:
-            yield 1
-
-
-def _has(app: Application, request: Request) -> bool:
+def still_has(app: Application, request: Request) -> bool:
     """True if the request has not ended meanwhile."""
     return app.requests.get(request.key) is request
 
 
-def _end(job: TimerJob, app: Application, state: AppState) -> None:
+def end_if_none_left(job: TimerJob, app: Application, state: AppState) -> None:
     """Whatever the deadline has begun is over if there is no end of a placeholder to wait for."""
     if app.leaf is not None and app.state is state and not app.placeholder_count:
         updates = after_gone(job.partition, app, Gone.PLACEHOLDER, job.now)
@@ -370,10 +278,7 @@ def _shares_node(placeholder: Request, request: Request) -> bool:
 DECISIONS: Final[Decisions] = {
     GangPlacement: place_whole,
     MemberPlacement: place_member,
-    Replacement: replace,
-    Cancellation: cancel,
 }
 DEADLINES: Final[Deadlines] = {
     Due.COMPLETE: Deadline(work=time_to_complete, on_hold=False),
-    Due.PLACEHOLDERS: Deadline(work=placeholders_overdue, on_hold=False),
 }

@@ -20,7 +20,6 @@ from licorne_core.scheduling.gang_placement import GangSearch, Together
 from licorne_core.scheduling.measures import Preempting, Remedies, note_passed_over
 from licorne_core.scheduling.node_search.heaps import StillLooking
 from licorne_core.scheduling.preempting import PreemptionRequest
-from licorne_core.scheduling.replacement_stage import Replacing
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.stages import Claimed, Decision, Position, Stage
 from licorne_core.scheduling.waiting.blockers import Blocker
@@ -68,7 +67,9 @@ class Cycle:
         self.gangs = GangSearch(context, max(1, options.tuning.fill_work // 4), self._remedies)
         """The search for places of gang members."""
         context.effort.count(self.gangs)
-        every = [Claimed(context), Replacing(context, self.gangs.elsewhere), *stages]
+        every = [Claimed(context), *stages]
+        for stage in every:
+            stage.gangs = self.gangs
         every.sort(key=lambda stage: stage.position)
         self._before = tuple(stage for stage in every if stage.position < Position.BEHIND)
         self._behind = tuple(stage for stage in every if stage.position >= Position.BEHIND)

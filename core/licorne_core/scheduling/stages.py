@@ -5,6 +5,7 @@ from collections.abc import Sized
 from enum import IntEnum
 from typing import Any
 
+from licorne_core.scheduling.gang_placement import GangSearch
 from licorne_core.scheduling.rules import CheckContext
 
 Decision = Any
@@ -25,6 +26,9 @@ class Position(IntEnum):
 
 class Stage(ABC):
     """A part of the pass beside the queues. It is asked only while something is `ready`."""
+
+    gangs: GangSearch
+    """That of the pass, which is there before the first turn."""
 
     def __init__(self, context: CheckContext, position: Position, ready: Sized) -> None:
         """In the partition of the context. `ready` is empty while there is nothing to do."""

@@ -7,4 +7,4 @@ They may import all of the kernel, extensions may import them.
 This table is closed: its order is that at every point, before all extensions.
 """
 
-NAMES: tuple[str, ...] = ("reservations", "predicates", "preemption", "placement")
+NAMES: tuple[str, ...] = ("placeholders", "reservations", "predicates", "preemption", "placement")

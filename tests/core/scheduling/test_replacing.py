@@ -1,6 +1,7 @@
 """Cost and result of the search for placeholders of asks that require a node (§ 6.5)."""
 
-from licorne_core.scheduling.replacing import PLACEHOLDERS_OF_A_TRY, Obstacles, ReplacementSearch
+from licorne_core.scheduling.replacing import Obstacles
+from licorne_core.standard.placeholders.search import PLACEHOLDERS_OF_A_TRY, ReplacementSearch
 from licorne_core.values.ids import AppId, PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver, released
@@ -29,8 +30,8 @@ def test_asks_that_require_nodes_do_not_look_at_all_placeholders() -> None:
         ask("job", f"r{number}", group="g", required_node=f"full{number}", memory=1) for number in range(MANY)
     ]
     assert driver.do(asks(*bound)) == []
-    search = ReplacementSearch(partition.nodes.by_id, partition.predicates, partition.cycle.gangs.elsewhere)
-    found = search.find(partition.applications[AppId("job")])
+    search = ReplacementSearch(partition.check_context)
+    found = search.find(partition.applications[AppId("job")], partition.cycle.gangs)
     assert isinstance(found, Obstacles)
     assert 0 < search.work < MANY * PLACEHOLDERS_OF_A_TRY
 

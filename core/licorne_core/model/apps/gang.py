@@ -15,7 +15,7 @@ stand below, one table for each pair; the code that follows them decides nothing
 A real request meets its placeholder like this:
 
     real      placeholder     what goes on
-    PENDING   PLACEHOLDER     a pair is found (`scheduling/replacing.py`)
+    PENDING   PLACEHOLDER     a pair is found (`standard/placeholders/`)
     MATCHED   PLACEHOLDER     the RM is asked about the node; without a need to ask this is left out
     LINKED    RELEASING       the RM was told to stop the placeholder
     ALLOCATED RELEASED        the RM has confirmed it, and the real one has the place

@@ -1,0 +1,19 @@
+"""Placeholders in one partition."""
+
+from typing import Final
+
+from licorne_core.points import Extension
+from licorne_core.scheduling.rules import CheckContext
+from licorne_core.standard.placeholders.stage import Replacing
+
+
+class KeptPlaces(Extension):
+    """Has real asks replace them."""
+
+    def __init__(self, name: str, bit: int, context: CheckContext) -> None:
+        """Start without any."""
+        super().__init__(name, bit, context)
+        self.stages = (Replacing(context),)
+
+
+KIND: Final = KeptPlaces
