@@ -329,12 +329,13 @@ class Scheduler:
 
 def _add_facts(effects: list[Effect], rm_id: RmId, rm: RmContext) -> None:
     """Append what extensions tell and `Happened`, but keep `Unfinished` last."""
-    facts = rm.journal.take()
+    facts = rm.journal.facts
     moved, rm.holdings.moved = rm.holdings.moved, 0
     if facts or rm.told:
         unfinished = bool(effects) and isinstance(effects[-1], Unfinished)
         at = len(effects) - unfinished
         if facts:
+            rm.journal.facts = []
             effects.insert(at, Happened(rm_id=rm_id, facts=facts, footprint=moved))
         effects[at:at] = rm.told
         rm.told.clear()

@@ -142,7 +142,9 @@ def _add(partition: Partition, app: Application, ask: Ask, now: float, outcome: 
     partition.asks.add(app, ask, now if ask.create_time is None else ask.create_time, now)
     if app.state in _RUN_BY_ASKS:
         outcome.updates += advance(partition, app, AppEvent.RUN, now)
-    partition.journal.note(Asked(now, ask))
+    # The hot path: `Journal.note` written out.
+    if partition.journal.on:
+        partition.journal.facts.append(Asked(now, ask))
 
 
 def _is_news(assumed: Ask, ask: Ask) -> bool:

@@ -152,7 +152,7 @@ def placed(
         moments[name] = moments.get(name, 0) + value * time
     journal = partition.journal
     if journal.on:
-        journal.note(Placed(now, allocation, app.owner, started=bool(updates)))
+        journal.facts.append(Placed(now, allocation, app.owner, started=bool(updates)))
     return updates
 
 

@@ -12,31 +12,24 @@ from licorne_core.values.rm_caps import Holdings
 
 
 class Journal:
-    """Facts of one RM that no subscriber has taken yet; nothing is noted while it is off."""
+    """Facts of one RM that no subscriber has taken yet, in order; nothing is noted while it is off."""
 
-    __slots__ = ("_facts", "on")
+    __slots__ = ("facts", "on")
 
     def __init__(self) -> None:
         """Start empty and on."""
-        self._facts: list[Fact] = []
+        self.facts: list[Fact] = []
         self.on = True
 
     def note(self, fact: Fact) -> None:
         """Note a fact. Where facts are frequent, check `on` before making one."""
         if self.on:
-            self._facts.append(fact)
+            self.facts.append(fact)
 
     def note_all(self, facts: Iterable[Fact]) -> None:
         """Note facts in their order."""
         if self.on:
-            self._facts += facts
-
-    def take(self) -> list[Fact]:
-        """All facts noted since last time, in order."""
-        taken = self._facts
-        if taken:
-            self._facts = []
-        return taken
+            self.facts += facts
 
 
 class RmContext:

@@ -120,7 +120,8 @@ class Cycle:
         decision = self._in_queue(self._root)
         if decision is None and not effort.tired:
             self._context.wakeups.waiting.end_pass()
-            self._index.supplies.end_pass()
+            if self._index.supplies.changed:
+                self._index.supplies.end_pass()
             for stage in self._behind:
                 if decision is None and stage.ready and not self._is_postponed():
                     decision = stage.decide(effort.now)

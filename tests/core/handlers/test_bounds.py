@@ -143,7 +143,7 @@ def test_nothing_is_kept_of_what_has_gone() -> None:
         driver.do(asks(ask("one", f"own{number}", vcore=size, required_node="n1")))
         driver.do(releases(*(release("one", f"{key}{number}") for key in ("big", "k", "own"))))
     held = partition(driver)
-    assert (held.index.supplies.groups, [*held.index.supplies]) == ({}, [])
+    assert (held.index._groups, [*held.index.supplies]) == ({}, [])
     pools = held.index.supplies._pools
     assert pools.keys() <= {(Supply, None), (ReservableSupply, None)}
     for pool in pools.values():

@@ -20,7 +20,7 @@ class NodeIndex:
     that may be chosen again, `victims_changed` for other possible victims, `left` for a removed node.
     """
 
-    __slots__ = ("_nodes", "heaps", "supplies", "version")
+    __slots__ = ("_groups", "_nodes", "heaps", "supplies", "version")
 
     def __init__(self, nodes: NodeBook, tuning: Tuning) -> None:
         """Index these nodes."""
@@ -33,6 +33,8 @@ class NodeIndex:
         """Nodes in order. Its `work` counts what touches many nodes at once."""
         self.supplies = Supplies()
         """Nodes by shape and ask class, and the asks that wait for them."""
+        self._groups: dict[AskClass | Shape, int] = {}
+        """Number of groups of each shape, and of each class with a predicate."""
 
     def reorder(self, policy: NodeSortPolicy) -> Iterator[int]:
         """Put another node order in force, step by step; yield the cost of each step.
@@ -52,9 +54,10 @@ class NodeIndex:
 
     def class_came(self, ask_class: AskClass) -> None:
         """Count a group of the class."""
-        self.supplies.enter(ask_class.shape)
+        groups, shape = self._groups, ask_class.shape
+        groups[shape] = groups.get(shape, 0) + 1
         if ask_class.predicate is not None:
-            self.supplies.enter(ask_class)
+            groups[ask_class] = groups.get(ask_class, 0) + 1
 
     def class_went(self, ask_class: AskClass) -> None:
         """Count a group of the class less; drop supplies that no group needs any more."""
@@ -64,7 +67,7 @@ class NodeIndex:
 
     def is_wanted(self, ask_class: AskClass) -> bool:
         """True if there is a group of the class, which has a predicate."""
-        return ask_class in self.supplies.groups
+        return ask_class in self._groups
 
     def clear(self) -> Iterator[int]:
         """Forget all nodes of a removed partition, step by step."""
@@ -72,8 +75,11 @@ class NodeIndex:
         self.supplies.clear()
 
     def _leave(self, wanted: AskClass | Shape) -> None:
-        for dropped in self.supplies.leave(wanted):
-            if dropped.heap is not None:
+        left = self._groups.pop(wanted) - 1
+        if left:
+            self._groups[wanted] = left
+        elif self.supplies.made:
+            for dropped in self.supplies.drop(wanted):
                 self.heaps.drop(dropped)
 
     # Searches

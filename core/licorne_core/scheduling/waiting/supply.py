@@ -282,23 +282,23 @@ _KINDS = (Supply, ReservableSupply)
 
 
 class Supplies:
-    """The supplies in use, and how many groups of asks there are that may need one.
+    """The supplies in use.
 
     A supply is made when the first of all nodes does not take an ask. Supplies of one kind share a pool of
     nodes; for asks that require a node, those of that node do. The shared pool of a kind stays when it has
     no supplies: a lone ask need not make it anew.
     """
 
-    __slots__ = ("_by_kind", "_free", "_pools", "changed", "groups")
+    __slots__ = ("_by_kind", "_free", "_pools", "changed", "made")
 
     def __init__(self) -> None:
         """Start empty."""
+        self.made = 0
+        """Number of them."""
         self._free: dict[AskClass | Shape, Supply] = {}
         self._by_kind: dict[type[Supply], dict[AskClass | Shape, Supply]]
         self._by_kind = {Supply: self._free, ReservableSupply: {}}
         self._pools: dict[tuple[type[Supply], NodeId | None], NodePool] = {}
-        self.groups: dict[AskClass | Shape, int] = {}
-        """Number of groups of each shape, and of each class with a predicate."""
         self.changed: dict[NodePool, None] = {}
         """Pools with changed nodes; they hear of a node that has taken an ask."""
 
@@ -316,26 +316,20 @@ class Supplies:
         supply = self._by_kind[ReservableSupply].get(wanted)
         return supply or self._add(ReservableSupply, wanted)
 
-    def enter(self, wanted: AskClass | Shape) -> None:
-        """Count a group of asks."""
-        self.groups[wanted] = self.groups.get(wanted, 0) + 1
-
-    def leave(self, wanted: AskClass | Shape) -> Sequence[Supply]:
-        """Count a group less; return the supplies that are dropped as no ask wants them any more."""
-        left = self.groups.pop(wanted) - 1
-        if left:
-            self.groups[wanted] = left
-            return ()
+    def drop(self, wanted: AskClass | Shape) -> Sequence[Supply]:
+        """Drop the supplies of a shape or class that no ask wants any more; return them."""
         dropped: list[Supply] = []
         for supplies in self._by_kind.values():
             supply = supplies.pop(wanted, None) if supplies else None
             if supply is not None:
                 dropped.append(supply)
+                self.made -= 1
                 self._leave_pool(supply)
         return dropped
 
     def clear(self) -> None:
         """Forget all supplies."""
+        self.made = 0
         for supplies in self._by_kind.values():
             supplies.clear()
         for pool in self._pools.values():
@@ -377,6 +371,7 @@ class Supplies:
             pool = NodePool(kind.amounts, required=required is not None)
             self._pools[kind, required] = pool
         pool.supplies += 1
+        self.made += 1
         supply = self._by_kind[kind][wanted] = kind(wanted, pool)
         return supply
 
