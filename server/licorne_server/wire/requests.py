@@ -5,11 +5,11 @@ on. Checks of the core, such as unknown applications and negative amounts, are n
 The core never sees protobuf.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import structlog
 
@@ -55,17 +55,25 @@ from licorne_server.wire.caps import (
     text_problem,
 )
 from licorne_server.wire.errors import invalid_argument
-from licorne_server.wire.framing import ALLOCATION_REQUEST, APPLICATION_REQUEST, NODE_REQUEST, Pace, Split
+from licorne_server.wire.framing import (
+    ALLOCATION_REQUEST,
+    APPLICATION_REQUEST,
+    NODE_REQUEST,
+    PART,
+    Pace,
+    Split,
+)
 from licorne_server.wire.framing import Layout as RequestLayout
 from licorne_server.wire.items import (
+    SMALL,
     BadItem,
     Large,
     Layout,
-    Sort,
     check,
-    gather,
+    names_of,
     parse,
     read_texts,
+    take_apart,
     without_entries,
 )
 from licorne_server.wire.responses import Kind, runs
@@ -118,8 +126,21 @@ _TERMINATIONS = {kind.value: kind for kind in TerminationType}
 _AMOUNTS = attrgetter("ask_class.items")
 """The amounts of an ask."""
 
+COMMAND_BYTES = 256 * 1024
+"""Bytes of items that go into one command, or one item."""
+
+COMMAND_AMOUNTS = 2_000
+"""Amounts of resources in items that go into one command, or one item. Those of asks in a row that
+have the same cost the core little."""
+
+_AGAIN = 4
+"""Weight of a refused item's bytes, because it is looked at again."""
+
 _COST_OF_ADDITION = 5
 """Cost of adding an application, in asks: it goes through all rules, and may make a queue."""
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(slots=True)
@@ -130,6 +151,79 @@ class Steps:
     """Commands for the core, and answers that need no command, in order."""
     refused: int = 0
     """Nodes, applications and asks that were refused, so that the core will not see them."""
+
+
+class Sort(NamedTuple, Generic[T, R]):
+    """Reader functions for items of one sort."""
+
+    layout: Layout
+    read: Callable[[bytes], T]
+    refuse: Callable[[list[str], str], R]
+    """Makes the refusal, from the names in the item and the reason."""
+    read_large: Callable[[Large], T] | None = None
+    """For items with texts, or of which something is taken in any case; None for `read` alone."""
+    amounts: Callable[[T], Sized | None] = lambda _: None
+    """The amounts of resources in an item; None for none."""
+
+
+async def gather(
+    items: Sequence[bytes], batch_size: int, sort: Sort[T, R], pace: Pace
+) -> tuple[list[Sequence[T]], list[R]]:
+    """Read items: the accepted ones, grouped by command, and the refusals of the others.
+
+    A command has at most `batch_size` items, and `COMMAND_BYTES` of them. All are read before the
+    first is handled. So a malformed item ends the stream before anything of its request is done.
+    """
+    taken: list[T] = []
+    sizes: list[int] = []
+    refused: list[R] = []
+    share = PART // batch_size
+    for raw in items:
+        size, names = len(raw), raw
+        try:
+            if size > SMALL:
+                large = await take_apart(raw, sort.layout, pace)
+                names = large.head
+                if sort.read_large is None:
+                    check(large.problem)
+                    taken.append(sort.read(large.light))
+                else:
+                    taken.append(sort.read_large(large))
+            else:
+                taken.append(sort.read(raw))
+            sizes.append(size)
+        except BadItem as problem:
+            refused.append(sort.refuse(names_of(names, sort.layout.names), str(problem)))
+            size *= _AGAIN
+        pace.done += size if size > share else share
+        if pace.done >= PART:
+            await pace.rest()
+    if len(taken) == 1:
+        return [taken], refused
+    return list(_runs(taken, sizes, batch_size, sort.amounts)), refused
+
+
+def _runs(
+    items: Sequence[T],
+    sizes: Sequence[int],
+    batch_size: int,
+    amounts: Callable[[T], Sized | None],
+) -> Iterator[Sequence[T]]:
+    """The items in order, in runs of which each goes into one command."""
+    begin = room = left = 0
+    last: Sized | None = None
+    for index, item in enumerate(items):
+        found = amounts(item)
+        count = 0 if found is None or found is last else len(found)
+        room -= sizes[index]
+        left -= count
+        last = found
+        if room < 0 or left < 0 or index - begin == batch_size:
+            if index:
+                yield items[begin:index]
+            begin, room, left = index, COMMAND_BYTES - sizes[index], COMMAND_AMOUNTS - count
+    if items:
+        yield items[begin:]
 
 
 def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:

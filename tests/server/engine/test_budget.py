@@ -1,7 +1,7 @@
 """How much is done at a time, under a clock that a test moves."""
 
 from licorne_core.values.ids import RmId
-from licorne_server.engine.inbox import ALONE, TOGETHER, TOGETHER_SECONDS, BudgetChooser
+from licorne_server.engine.engine import ALONE, TOGETHER, TOGETHER_SECONDS, BudgetChooser
 
 ONE, TWO = RmId("one"), RmId("two")
 

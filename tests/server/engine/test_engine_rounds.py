@@ -12,8 +12,7 @@ from licorne_core.messages.effects import AllocationsMade, Effect
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.engine import engine as engines
-from licorne_server.engine.engine import Engine
-from licorne_server.engine.inbox import TOGETHER
+from licorne_server.engine.engine import TOGETHER, Engine
 from licorne_server.process.loop import SLOW_SECONDS
 from licorne_server.testing.serving import VirtualClock
 from support.core import builders

@@ -44,8 +44,14 @@ from licorne_server.wire.framing import (
     delimited,
     split,
 )
-from licorne_server.wire.items import COMMAND_AMOUNTS, COMMAND_BYTES
-from licorne_server.wire.requests import Steps, allocation_batch, application_batch, node_batch
+from licorne_server.wire.requests import (
+    COMMAND_AMOUNTS,
+    COMMAND_BYTES,
+    Steps,
+    allocation_batch,
+    application_batch,
+    node_batch,
+)
 from licorne_server.wire.responses import MAX_RESPONSE_ITEMS
 from support.core.steps import at_once, pace, stretches
 from support.peers.shim import Call, RawSession, Shim, ask, node, resource

@@ -11,7 +11,7 @@ from typing import TypeVar, TypeVarTuple
 import pytest
 import structlog
 
-from licorne_server.engine.inbox import WorkBudget
+from licorne_server.engine.engine import WorkBudget
 
 START = 1_700_000_000.0
 MAX_ROUNDS = 100_000
@@ -33,7 +33,7 @@ def stillness() -> Iterator[None]:
             patch.setattr("licorne_server.engine.engine.perf_counter", lambda: 0.0)
             patch.setattr("licorne_server.process.fair.perf_counter", lambda: 0.0)
             for name in ("ALONE", "TOGETHER"):
-                patch.setattr(f"licorne_server.engine.inbox.{name}", BUDGET)
+                patch.setattr(f"licorne_server.engine.engine.{name}", BUDGET)
             yield
     finally:
         structlog.configure(**before)

@@ -36,7 +36,7 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Allocation, Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId, UserGroup
 from licorne_core.values.resources import Resources
-from licorne_server.engine.inbox import ALONE
+from licorne_server.engine.engine import ALONE
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.workload import SIZES, batched
 
