@@ -26,12 +26,11 @@ ROOTS = ("core", "server")
 COMPILED = (
     "core/licorne_core/**/*.py",
     "server/licorne_server/wire/*.py",
-    "server/licorne_server/rms/exchange.py",
     "server/licorne_server/rms/outbox.py",
     "server/licorne_server/rms/streams.py",
     "server/licorne_server/rms/event_blocks.py",
     "server/licorne_server/rms/event_log.py",
-    "server/licorne_server/services/session_exchange.py",
+    "server/licorne_server/services/exchange.py",
 )
 """What is done for every ask and allocation: the core, and the way between it and the wire."""
 

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from licorne_core.messages.commands import TerminationType
-from licorne_server.rms.exchange import Intake
 from licorne_server.rms.outbox import Outbox, Sent
 from licorne_server.rms.rm import Session
-from licorne_server.rms.streams import Stream
+from licorne_server.rms.streams import Intake, Stream
 from licorne_server.wire.responses import Kind
 from support.wire.connection import APPLICATIONS, KINDS, NODES
 from support.wire.drawing import MISCHIEF, do_mischief, is_idempotent, localized, messages

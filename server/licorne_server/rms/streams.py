@@ -1,5 +1,10 @@
 """One open bidirectional call: its reader, its worker, its single writer, and its end.
 
+Real shims send one item in each message. Queued requests are carried out as one, so that a turn of
+the core is not made for every item. A single request is carried out at once. In a rush, each close
+behind the one before, the next ones are awaited: gRPC hands messages over one by one, so their
+number is unknown.
+
 Three rules, each for a trap of grpc.aio (ecosystem § 1.2):
 
 * All writes come from one coroutine: two tasks that write to one stream break it.
@@ -13,8 +18,10 @@ that were read behind it are dropped with the stream: the RM may have registered
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import grpc
@@ -23,6 +30,8 @@ from licorne_server.security.access import PassedOn
 from licorne_server.security.connections import Link
 from licorne_server.transport.call import Call
 from licorne_server.wire.errors import CallError, Malformed, unavailable
+from licorne_server.wire.framing import Split
+from licorne_server.wire.responses import Kind
 
 FLUSH_SECONDS = 5.0
 """Seconds in which queued messages may still be written after the RM's side has ended."""
@@ -270,3 +279,174 @@ def _why(error: Exception) -> str:
     if isinstance(error, CallError):
         return f"{error.code.name}: {error.message}"
     return str(error) if isinstance(error, Malformed) else "INTERNAL"
+
+
+MAX_WAITING = 1024 * 1024
+"""Bytes of requests that wait, above which no more are read."""
+
+ENTRY_COST = 256
+"""Bytes added to the size of each request, so that their number is bounded too."""
+
+MAX_JOINED = 1_000
+"""Items of requests that are carried out as one."""
+
+CLOSE = 8
+"""Number of closely following requests that make a rush."""
+
+RUSH_SECONDS = 0.004
+"""Seconds within which the requests of a rush came."""
+
+RUSH_PAUSE = 0.002
+"""Seconds that the first queued request of a rush gathers others behind it."""
+
+ENOUGH = 64
+"""Number of queued requests at which gathering ends."""
+
+
+class Entry:
+    """A queued request."""
+
+    kind: Kind
+    """Its kind; SESSION for a message without items, which is carried out by itself."""
+    number: int
+    """Its number in the session; 0 for none."""
+    request: Split | None
+    """Its items."""
+    field: int
+    """For the kind SESSION: the number of its field. 0 for a request that was carried out when it
+    was read, and only counts as such in its turn."""
+    payload: bytes
+    """For the kind SESSION: its message."""
+    size: int
+    """Its bytes."""
+    time: float
+    """Time of reading, in unix seconds; of joined requests, that of the first."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        number: int,
+        request: Split | None = None,
+        *,
+        field: int = 0,
+        payload: bytes = b"",
+        size: int = 0,
+        time: float = 0.0,
+    ) -> None:
+        """As its fields say."""
+        self.kind = kind
+        self.number = number
+        self.request = request
+        self.field = field
+        self.payload = payload
+        self.size = size
+        self.time = time
+
+
+class Intake:
+    """The requests of one stream that were read and not begun, oldest first."""
+
+    def __init__(self) -> None:
+        """Make an empty intake."""
+        self._waiting: deque[Entry] = deque()
+        self._size = 0
+        self._ended = False
+        # When the last requests came, in the loop's time, and the first of those that wait.
+        self._loop = asyncio.get_running_loop()
+        self._came: deque[float] = deque([-inf] * CLOSE, CLOSE)
+        self._since = 0.0
+        # Error that ends the stream once all requests before it are done; None for none.
+        self._failure: Exception | None = None
+        # Set when there may be something to take, or the end.
+        self._news = asyncio.Event()
+        # Cleared while no more should be read.
+        self._room = asyncio.Event()
+        self._room.set()
+        self.is_full = False
+        """True if no more should be read: then wait for `room`."""
+
+    async def room(self) -> None:
+        """Wait until more should be read."""
+        await self._room.wait()
+
+    def put(self, entry: Entry) -> None:
+        """Add a request that was read."""
+        now = self._loop.time()
+        self._came.append(now)
+        if not self._waiting:
+            self._since = now
+        self._waiting.append(entry)
+        self._size += entry.size + ENTRY_COST
+        self._news.set()
+        if self._size > MAX_WAITING:
+            self.is_full = True
+            self._room.clear()
+
+    def end(self, failure: Exception | None = None) -> None:
+        """Close the intake; after the queued requests `take` raises the failure, if there is one.
+
+        The first call counts.
+        """
+        if not self._ended:
+            self._ended = True
+            self._failure = failure
+            self._news.set()
+
+    async def take(self) -> Entry | None:
+        """Wait for the next requests, joined as far as their order allows; None at the end.
+
+        Requests of one kind are joined as long as no addition comes behind a removal: the core
+        makes the additions of a request first.
+
+        Raises:
+            Exception: what the stream ends with.
+        """
+        while not self._waiting:
+            if self._ended:
+                if self._failure is not None:
+                    raise self._failure
+                return None
+            self._news.clear()
+            await self._news.wait()
+        if self._came[-1] - self._came[0] < RUSH_SECONDS:
+            await self._gather()
+        entry = self._pop()
+        if not self._waiting or entry.kind is Kind.SESSION or entry.request is None:
+            return entry
+        return self._joined(entry, entry.request)
+
+    async def _gather(self) -> None:
+        """Wait a moment in a rush for more requests to join those queued."""
+        pause = self._since + RUSH_PAUSE - self._loop.time()
+        if pause > 0 and len(self._waiting) < ENOUGH and not self._ended:
+            await asyncio.sleep(pause)
+
+    def _joined(self, first: Entry, request: Split) -> Entry:
+        """Join the next entries to the first one, which gets the number of the last of them."""
+        # The first field of a request has its additions, the others have its removals.
+        additions = next(iter(request.items.values()))
+        while self._joins(first.kind, request.total, removes=len(additions) < request.total):
+            entry = self._pop()
+            first.number = entry.number
+            if entry.request is not None:
+                request.join(entry.request)
+        return first
+
+    def _joins(self, kind: Kind, count: int, *, removes: bool) -> bool:
+        """True if the next entry can be carried out together with so many items of a kind before it."""
+        if not self._waiting:
+            return False
+        entry = self._waiting[0]
+        if entry.request is None:
+            return not entry.field
+        if entry.kind is not kind or count + entry.request.total > MAX_JOINED:
+            return False
+        return not (removes and next(iter(entry.request.items.values())))
+
+    def _pop(self) -> Entry:
+        entry = self._waiting.popleft()
+        self._size -= entry.size + ENTRY_COST
+        if self.is_full and self._size <= MAX_WAITING:
+            self.is_full = False
+            self._room.set()
+        return entry

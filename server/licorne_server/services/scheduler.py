@@ -14,13 +14,13 @@ from licorne_core.values.ids import RmId
 from licorne_server.coordination.passing import Passing
 from licorne_server.engine.engine import Engine
 from licorne_server.rms.admission import Admission
-from licorne_server.rms.exchange import Entry, Exchange
 from licorne_server.rms.registry import Rms, check_owned, owned
 from licorne_server.rms.rm import Rm
 from licorne_server.rms.rm_log import logging_refusal
-from licorne_server.rms.streams import Stream
+from licorne_server.rms.streams import Entry, Stream
 from licorne_server.security.access import Access
 from licorne_server.services.calls import CallGuard, stream_handler, unary_handler
+from licorne_server.services.exchange import Exchange
 from licorne_server.wire.errors import aborted, failed_precondition
 from licorne_server.wire.framing import split
 from licorne_server.wire.requests import REQUESTS, registration

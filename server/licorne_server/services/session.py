@@ -35,16 +35,15 @@ from licorne_server.rms.rm_log import logging_refusal
 from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access, Caller
 from licorne_server.services.calls import CallGuard, stream_handler
-from licorne_server.services.session_exchange import UPDATES, SessionExchange, control
+from licorne_server.services.exchange import UPDATES, SessionExchange, control
 from licorne_server.wire.caps import ADVISED_ITEMS
 from licorne_server.wire.checks import policy
-from licorne_server.wire.envelope import Sealer
 from licorne_server.wire.errors import CallError, aborted, failed_precondition, invalid_argument, unavailable
 from licorne_server.wire.events import record_of_session, session_events
 from licorne_server.wire.framing import check_fields
 from licorne_server.wire.items import parse
 from licorne_server.wire.requests import registration
-from licorne_server.wire.responses import Kind, Payload
+from licorne_server.wire.responses import Kind, Payload, Sealer
 
 _feed_log = structlog.get_logger("core.event_feed")
 

@@ -10,9 +10,10 @@ far more for their bytes than long texts do.
 
 import asyncio
 from collections.abc import Callable, Container, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from licorne_server.wire.caps import MAX_ITEMS, MAX_REQUEST_FIELDS
+from licorne.v1.session_pb2 import UpdateRequest
+from licorne_server.wire.caps import MAX_ITEMS, MAX_REQUEST_FIELDS, MAX_UPDATE_FIELDS
 from licorne_server.wire.errors import Malformed, invalid_argument
 
 PART = 64 * 1024
@@ -351,3 +352,46 @@ class Split:
         found = len(items) - before
         self._counted += found
         self.total += found
+
+
+NUMBER: Final = UpdateRequest.NUMBER_FIELD_NUMBER
+_NUMBER: Final = NUMBER << 3 | VARINT
+_ACKNOWLEDGED: Final = UpdateRequest.ACKNOWLEDGED_FIELD_NUMBER << 3 | VARINT
+_LAST_MESSAGE: Final = UpdateRequest.NOTICE_ANSWERS_FIELD_NUMBER
+
+Envelope = tuple[int, int, int, bytes]
+"""One UpdateRequest: its number, the number of the last response that the RM has processed, and the field
+number and the bytes of the message inside. Each number is 0 for none."""
+
+
+def open_envelope(raw: bytes) -> Envelope:
+    """The envelope of an UpdateRequest.
+
+    Raises:
+        Malformed: the bytes are no UpdateRequest, or it holds more than one message or very many
+            fields.
+    """
+    number = acknowledged = message = position = count = 0
+    payload = b""
+    try:
+        while position < len(raw):
+            count += 1
+            if count > MAX_UPDATE_FIELDS:
+                raise Malformed(f"UpdateRequest: more than {MAX_UPDATE_FIELDS} fields in one request")
+            # Both numbers are in every request, and are read at once.
+            tag, value = raw[position], position + 1
+            if tag >= 0x80:
+                tag, value = varint(raw, position)
+            if tag == _NUMBER:
+                number, position = varint(raw, value)
+            elif tag == _ACKNOWLEDGED:
+                acknowledged, position = varint(raw, value)
+            else:
+                field, kind, _, value, position = field_at(raw, position, len(raw))
+                if kind == LENGTH and NUMBER < field <= _LAST_MESSAGE:
+                    if message:
+                        raise Malformed("UpdateRequest: more than one message in one request")
+                    message, payload = field, raw[value:position]
+    except IndexError:
+        raise Malformed("the message is cut off") from None
+    return number, acknowledged, message, payload

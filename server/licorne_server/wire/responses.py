@@ -49,7 +49,7 @@ from licorne_server.wire.bounded_cache import (
     WIDE,
     BoundedCache,
 )
-from licorne_server.wire.framing import delimited, encode_varint
+from licorne_server.wire.framing import LENGTH, delimited, encode_varint
 
 MAX_RESPONSE_ITEMS = 1_000
 MAX_RESPONSE_BYTES = 256 * 1024
@@ -339,3 +339,34 @@ def _rare_pieces(ask: Ask) -> bytes:
         )
         piece += delimited(15, policy.SerializeToString())
     return piece
+
+
+_RESPONSE_TAGS = {
+    kind: encode_varint(field << 3 | LENGTH)
+    for kind, field in (
+        (Kind.NODES, UpdateResponse.NODES_FIELD_NUMBER),
+        (Kind.APPLICATIONS, UpdateResponse.APPLICATIONS_FIELD_NUMBER),
+        (Kind.ALLOCATIONS, UpdateResponse.ALLOCATIONS_FIELD_NUMBER),
+        (Kind.CHECKS, UpdateResponse.PREDICATE_CHECKS_FIELD_NUMBER),
+        (Kind.VICTIMS, UpdateResponse.PREEMPTION_CHECKS_FIELD_NUMBER),
+    )
+}
+"""Head of each field of a response that is not encoded already."""
+
+
+class Sealer:
+    """Puts the responses of one epoch and one registration into envelopes."""
+
+    def __init__(self, epoch: int, session: int) -> None:
+        """Every response carries both; `session` is the number of the registration."""
+        self._stamp = b"\x10" + encode_varint(epoch) + b"\x18" + encode_varint(session)
+
+    def seal(self, kind: Kind, data: bytes, *, number: int, acknowledged: int) -> bytes:
+        """The UpdateResponse around `data`, which for the kind SESSION is a whole field already."""
+        head = self._stamp
+        if number:
+            head = b"\x08" + encode_varint(number) + head
+        if acknowledged:
+            head += b"\x20" + encode_varint(acknowledged)
+        tag = _RESPONSE_TAGS.get(kind)
+        return head + data if tag is None else head + tag + encode_varint(len(data)) + data

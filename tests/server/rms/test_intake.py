@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from licorne_server.rms import exchange as module
-from licorne_server.rms.exchange import ENTRY_COST, MAX_JOINED, MAX_WAITING, Entry, Intake
+from licorne_server.rms import streams as module
+from licorne_server.rms.streams import ENTRY_COST, MAX_JOINED, MAX_WAITING, Entry, Intake
 from licorne_server.wire.framing import Split, delimited
 from licorne_server.wire.requests import REQUESTS
 from licorne_server.wire.responses import Kind
@@ -211,7 +211,7 @@ async def test_in_a_rush_the_next_ones_are_waited_for(monkeypatch: pytest.Monkey
     """Requests that follow close on one another are one, though each came by itself."""
     # However slow the machine is, these come close enough, and the wait is long enough.
     monkeypatch.setattr(module, "RUSH_SECONDS", 60.0)
-    monkeypatch.setattr(module, "GATHER_SECONDS", 0.2)
+    monkeypatch.setattr(module, "RUSH_PAUSE", 0.2)
     intake = Intake()
     alone = 0
     # The first are carried out one by one: nobody knows that there is a rush.
@@ -233,7 +233,7 @@ async def test_in_a_rush_the_next_ones_are_waited_for(monkeypatch: pytest.Monkey
 async def test_a_rush_waits_no_longer_than_it_has_to(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """With enough requests, or when none can come any more, nothing is waited for."""
     monkeypatch.setattr(module, "RUSH_SECONDS", 60.0)
-    monkeypatch.setattr(module, "GATHER_SECONDS", 3600.0)
+    monkeypatch.setattr(module, "RUSH_PAUSE", 3600.0)
     intake = Intake()
     count = module.ENOUGH if what == "many" else module.CLOSE
     for number in range(1, count + 1):

@@ -6,11 +6,10 @@ from hypothesis import strategies as st
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
-from licorne_server.services.session_exchange import NUMBERED
-from licorne_server.wire.envelope import Sealer, open_envelope
+from licorne_server.services.exchange import NUMBERED
 from licorne_server.wire.errors import Malformed
-from licorne_server.wire.framing import delimited
-from licorne_server.wire.responses import Kind
+from licorne_server.wire.framing import delimited, open_envelope
+from licorne_server.wire.responses import Kind, Sealer
 from support.peers.shim import ask
 
 NUMBER = st.integers(0, 2**64 - 1)

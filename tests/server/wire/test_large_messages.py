@@ -33,7 +33,6 @@ from licorne_server.wire.checks import (
     predicate_answers,
     preemption_answers,
 )
-from licorne_server.wire.envelope import open_envelope
 from licorne_server.wire.errors import CallError, Malformed
 from licorne_server.wire.framing import (
     ALLOCATION_REQUEST,
@@ -42,6 +41,7 @@ from licorne_server.wire.framing import (
     Pace,
     check_fields,
     delimited,
+    open_envelope,
     split,
 )
 from licorne_server.wire.requests import (

@@ -1,9 +1,14 @@
-"""One open stream of a session: an exchange with numbers, acknowledgements and heartbeats."""
+"""One open stream of an RM: its requests are read, carried out in order, and answered.
+
+`Exchange` is a stream of `si.v1`: it carries one kind of request, no numbers and no farewell. A
+message that was written is taken as received. `SessionExchange` adds what a session says: numbers,
+acknowledgements and heartbeats.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from math import inf
-from typing import Any
+from typing import Any, NoReturn
 
 from licorne.v1.session_pb2 import (
     Ack,
@@ -25,21 +30,23 @@ from licorne_core.messages.commands import (
     ExtensionAnswer,
     NotePredicatesSent,
     RemoveRm,
+    UpdateAllocations,
 )
+from licorne_core.messages.effects import Effect
+from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import Engine
 from licorne_server.extensions import table
-from licorne_server.rms.exchange import Entry, Exchange
 from licorne_server.rms.outbox import Batch, Sent
 from licorne_server.rms.registry import Rms, check_registered
 from licorne_server.rms.rm import Rm, Session
-from licorne_server.rms.streams import Stream
+from licorne_server.rms.streams import Entry, Intake, Stream
 from licorne_server.wire.checks import predicate_answers, preemption_answers
-from licorne_server.wire.envelope import Sealer, open_envelope
-from licorne_server.wire.errors import invalid_argument, unavailable
-from licorne_server.wire.framing import Pace, delimited
+from licorne_server.wire.errors import CallError, Malformed, invalid_argument, unavailable
+from licorne_server.wire.framing import Pace, delimited, open_envelope, split
 from licorne_server.wire.items import parse
-from licorne_server.wire.responses import Kind
+from licorne_server.wire.requests import REQUESTS
+from licorne_server.wire.responses import Kind, Sealer
 
 ACK_SECONDS = 0.02
 """Seconds that an acknowledgement waits for a response that can carry it."""
@@ -95,6 +102,161 @@ REPLAY_MISSING = control(
         "ReplayEnd with the counts",
     ),
 )
+
+
+class Exchange:
+    """Reads and writes one stream after its first message."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        rms: Rms,
+        rm: Rm,
+        stream: Stream,
+        kinds: Sequence[Kind],
+        check_rm: Callable[[str], None] | None = None,
+    ) -> None:
+        """Over an open stream of an RM; it carries responses of these `kinds`.
+
+        `check_rm` refuses RMs of other callers.
+        """
+        self._engine = engine
+        self._rms = rms
+        self._rm = rm
+        self._stream = stream
+        self._kinds = kinds
+        self._check_rm = check_rm
+        self._intake = Intake()
+        # Reading and carrying out each have a pace of their own.
+        self._reading, self._carrying_out = rms.pace(), rms.pace()
+
+    def put(self, entry: Entry) -> None:
+        """Queue a request that was read already."""
+        self._intake.put(entry)
+
+    async def run(self) -> None:
+        """Read and write until the stream has ended.
+
+        Raises:
+            CallError: the stream was ended from outside, or its RM has to register anew.
+            Malformed: a message makes no sense. Requests before it were carried out.
+        """
+        await self._stream.run(self._read(), self._carry_out(), self._write(), self._rm.outbox.wake)
+
+    async def _read(self) -> None:
+        """Read requests until the RM's side ends or a message is malformed."""
+        intake = self._intake
+        try:
+            while messages := await self._stream.read_all():
+                for raw in messages:
+                    if self._stream.over or not await self._take(raw):
+                        return
+                    if intake.is_full:
+                        await intake.room()
+        except (CallError, Malformed) as error:
+            # What came before it is carried out.
+            intake.end(error)
+        finally:
+            intake.end()
+
+    async def _take(self, raw: bytes) -> bool:
+        """Put a message into the intake; returns False after the RM's last one."""
+        await self._queue(self._kinds[0], raw)
+        return True
+
+    async def _queue(self, kind: Kind, payload: bytes, number: int = 0) -> None:
+        """Put a request with items into the intake."""
+        now = self._engine.now()
+        request = await split(payload, REQUESTS[kind].layout, self._reading)
+        if request.rm_id and request.rm_id != self._rm.rm_id:
+            self._refuse_foreign(kind, request.rm_id)
+        self._intake.put(Entry(kind, number, request, size=len(payload), time=now))
+
+    def _refuse_foreign(self, kind: Kind, rm_id: str) -> NoReturn:
+        """Refuse with the reason that the RM of that id would read, if there is one."""
+        if self._check_rm is not None:
+            self._check_rm(rm_id)
+            self._rms.get(rm_id, REQUESTS[kind].layout.message)
+        raise invalid_argument(f"rmID is {shown(rm_id)} on a stream of RM {self._rm.rm_id}", "rmID")
+
+    async def _carry_out(self) -> None:
+        """Carry out the queued requests, until there is nothing more or the stream has ended."""
+        rm, stream = self._rm, self._stream
+        while not self._stream.over and (entry := await self._intake.take()) is not None:
+            if entry.request is not None:
+                await rm.outbox.room.wait()
+                await rm.settled.wait()
+                rm.check()
+                if stream.over:
+                    return
+            # The core cannot take half of a request back: once begun, it comes to its end.
+            stream.is_handling = True
+            try:
+                await self.handle(entry)
+            finally:
+                stream.is_handling = False
+
+    async def handle(self, entry: Entry) -> int:
+        """Carry out an entry to its end; returns the number of items refused before the core saw them.
+
+        If the RM registers anew meanwhile, the rest is dropped.
+
+        Raises:
+            CallError: the RM is not registered any more.
+        """
+        assert entry.request is not None, "without a session all entries are requests with items"
+        engine, rm, tracing = self._engine, self._rm, self._rms.tracing
+        is_current, reader = rm.registration.is_current, rm.reader
+        reader.time = entry.time
+        layout, steps_of = REQUESTS[entry.kind]
+        taken = await steps_of(reader, entry.request, engine.budget.items, self._carrying_out)
+        for step in taken.steps:
+            if not isinstance(step, Effect):
+                if tracing is not None and isinstance(step, UpdateAllocations):
+                    await tracing.asked(rm.rm_id, step)
+                try:
+                    effects = await engine.submit(step, is_current=is_current)
+                finally:
+                    if tracing is not None:
+                        tracing.carried_out(rm.rm_id, step)
+                check_registered(effects, layout.message)
+            elif is_current():
+                self._rms.route([step])
+                await asyncio.sleep(0)
+        return taken.refused
+
+    async def _write(self) -> None:
+        """Write what the outbox has for the stream, until there is nothing more to say."""
+        rm, stream, outbox = self._rm, self._stream, self._rm.outbox
+        may_decide = self._engine.may_decide
+        if may_decide is None or may_decide():
+            await self._begin()
+        while not stream.over:
+            rm.check()
+            if may_decide is not None and not may_decide():
+                raise unavailable("another member may serve the RM by now")
+            batch = outbox.peek(self._kinds)
+            if batch is not None:
+                if await stream.more_may_come(batch.items, busy=self._engine.busy):
+                    continue
+                await self._send(batch)
+                stream.wrote_items = batch.items
+            elif stream.finishing.is_set():
+                return
+            else:
+                await self._idle()
+
+    async def _begin(self) -> None:
+        """Write what comes before all else."""
+
+    async def _send(self, batch: Batch) -> None:
+        """Write a batch and remove it from the outbox."""
+        await self._stream.write(batch.data)
+        self._rm.outbox.sent(batch)
+
+    async def _idle(self) -> None:
+        """Wait for something to write."""
+        await self._rm.outbox.wait(self._kinds)
 
 
 class SessionExchange(Exchange):
