@@ -6,8 +6,10 @@ import pytest
 
 from licorne_core.handlers import turn
 from licorne_core.model.apps import groups
-from licorne_core.scheduling.node_search import heaps, node_heap
+from licorne_core.scheduling.node_search import index as node_index
+from licorne_core.scheduling.node_search import node_heap
 from licorne_core.scheduling.preemption import victim_index, victims
+from licorne_core.scheduling.waiting import supply as supply_module
 from licorne_core.scheduling.waiting import waiting_line
 from licorne_core.standard.predicates import owed
 from licorne_core.values import ranking
@@ -21,11 +23,11 @@ def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (ranking, node_heap, waiting_line):
         monkeypatch.setattr(module, "_SLACK", -1000)
     monkeypatch.setattr(groups, "SLACK", -1000)
-    monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
+    monkeypatch.setattr(node_index, "LOG_SLACK", -1000)
     monkeypatch.setattr(victims, "MOST_ENDED", -1)
     monkeypatch.setattr(victim_index, "MOST_REMOVED", -1000)
-    monkeypatch.setattr(heaps, "MAX_HEAPS", 2)
-    monkeypatch.setattr(heaps, "PROBES", 1)
+    monkeypatch.setattr(supply_module, "MAX_HEAPS", 2)
+    monkeypatch.setattr(node_index, "PROBES", 1)
 
 
 @pytest.mark.worlds(first=6_000_000, one_in=10)

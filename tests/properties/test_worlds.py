@@ -9,7 +9,7 @@ from licorne_core.ledger.reserving import Reservations
 from licorne_core.messages.commands import UpdateAllocations
 from licorne_core.model.apps.gang import Gang
 from licorne_core.scheduling import order
-from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.node_search.index import NodeIndex
 from licorne_core.standard.predicates.results import PredicateResults
 from licorne_core.values.errors import InvariantBroken
 from support.worlds import Disagreement, World, compare, shrink

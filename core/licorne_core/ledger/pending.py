@@ -9,7 +9,7 @@ from licorne_core.model.books import book_demand, unbook_demand
 from licorne_core.model.queues.queue import Queue
 from licorne_core.points import Points
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.node_search.index import NodeIndex
 from licorne_core.scheduling.order import settle_priority
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups

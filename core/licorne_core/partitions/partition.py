@@ -35,7 +35,7 @@ from licorne_core.points import Former, Kinds, Points
 from licorne_core.scheduling.calls import OpenCalls
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.node_search.index import NodeIndex
 from licorne_core.scheduling.preempting import Preemption
 from licorne_core.scheduling.preemption import Losses, PreemptionSearch
 from licorne_core.scheduling.preemption.ledger import Ledger

@@ -13,7 +13,7 @@ Rankings and heaps
   derived again (`waiting/dirty.py`), and after an allocation only those of queues with ranked siblings.
 * What comes before shares in a key is the `Precedence` of an extension. Where that changes by itself, the
   keys are derived anew (`Ranks.rekey`); what is set aside stays so.
-* Nodes stand in heaps by score (`node_heap.py`, `heaps.py` and `candidates.py` in `node_search/`). The
+* Nodes stand in heaps by score (`node_heap.py` and `index.py` in `node_search/`). The
   node order says which scores a change of one node voids (`model/nodes/book.py`); the node index
   derives these scores again.
 * `Greatest` (`node_search/node_heap.py`) has, for each resource type, an amount that no open node exceeds.

@@ -18,7 +18,7 @@ from licorne_core.model.quotas import Quota
 from licorne_core.scheduling.checks import STOPPABLE, application_blocker, ask_blocker
 from licorne_core.scheduling.gang_placement import GangSearch, Together
 from licorne_core.scheduling.measures import Preempting, Remedies, note_passed_over
-from licorne_core.scheduling.node_search.heaps import StillLooking
+from licorne_core.scheduling.node_search.index import StillLooking
 from licorne_core.scheduling.preempting import PreemptionRequest
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.stages import Claimed, Decision, Position, Stage

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.gang_packing import slots_on
-from licorne_core.scheduling.node_search.heaps import StillLooking
+from licorne_core.scheduling.node_search.index import StillLooking
 from licorne_core.values.asks import AskClass
 
 MAX_KINDS = 16

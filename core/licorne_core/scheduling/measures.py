@@ -16,7 +16,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, SharedQuota
 from licorne_core.scheduling.checks import application_blocker, ask_blocker
-from licorne_core.scheduling.node_search.candidates import refusals
+from licorne_core.scheduling.node_search.index import refusals
 from licorne_core.scheduling.preempting import (
     ANY_VERSION,
     DOES_NOT_HELP,

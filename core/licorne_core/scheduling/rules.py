@@ -20,7 +20,7 @@ from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.rm_context import Journal
 from licorne_core.scheduling.calls import OpenCalls
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.node_search.index import NodeIndex
 from licorne_core.scheduling.predicates import Predicates
 from licorne_core.scheduling.preempting import Preemption
 from licorne_core.scheduling.preemption.ledger import Ledger

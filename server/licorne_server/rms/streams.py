@@ -1,10 +1,5 @@
 """One open bidirectional call: its reader, its worker, its single writer, and its end.
 
-Real shims send one item in each message. Queued requests are carried out as one, so that a turn of
-the core is not made for every item. A single request is carried out at once. In a rush, each close
-behind the one before, the next ones are awaited: gRPC hands messages over one by one, so their
-number is unknown.
-
 Three rules, each for a trap of grpc.aio (ecosystem § 1.2):
 
 * All writes come from one coroutine: two tasks that write to one stream break it.
@@ -15,6 +10,11 @@ Three rules, each for a trap of grpc.aio (ecosystem § 1.2):
 There is one exception to the last rule. Once a request was begun, it is carried out to its end and
 counted before the stream counts as closed, because the core cannot take half of one back. Those
 that were read behind it are dropped with the stream: the RM may have registered anew meanwhile.
+
+Real shims send one item in each message. Queued requests are carried out as one, so that a turn of
+the core is not made for every item. A single request is carried out at once. In a rush, each close
+behind the one before, the next ones are awaited: gRPC hands messages over one by one, so their
+number is unknown.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ from licorne_core.model.apps.requests import Request, RequestEvent
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.usage import Usage
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.node_search.index import NodeIndex
 from licorne_core.scheduling.waiting.blockers import StoppedQueue
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups

@@ -3,7 +3,7 @@
 Room on a node grows with time, as allocations end; what is held for other starts is taken from now on, until
 their expected ends, and what is kept for lost members of gangs for good. `start_sets.py` finds the
 earliest time and the places from that, but for one ask that may go anywhere. A search of very many nodes goes
-on in the next turn, like that of `node_search/heaps.py`; nodes that have changed meanwhile are looked at
+on in the next turn, like that of `node_search/index.py`; nodes that have changed meanwhile are looked at
 again.
 """
 
@@ -22,7 +22,7 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node, is_out
 from licorne_core.scheduling.gang_sets import AllNodes, NodeSets, Picks, rank_of, sets_for
 from licorne_core.scheduling.gang_slots import MAX_KINDS
-from licorne_core.scheduling.node_search.heaps import StillLooking
+from licorne_core.scheduling.node_search.index import StillLooking
 from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.standard.predicates.checks import BATCH

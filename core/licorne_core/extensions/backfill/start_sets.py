@@ -29,7 +29,7 @@ from licorne_core.scheduling.gang_sets import (
     SetSearch,
     rank_of,
 )
-from licorne_core.scheduling.node_search.heaps import StillLooking
+from licorne_core.scheduling.node_search.index import StillLooking
 from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import Items, charge
 

@@ -1,7 +1,7 @@
 """The search for a node: the best open node for an ask, without a look at all of them.
 
-In: an ask class and the node order. Out: a node, or the supply that is short. `candidates.py` is
-the index; `heaps.py` and `node_heap.py` keep nodes by score, and the largest free amounts.
+In: an ask class and the node order. Out: a node, or the supply that is short. `index.py` has
+the index and its heaps; `node_heap.py` keeps nodes by score, and the largest free amounts.
 
 Caller: the pass (`cycle.py`), `replacing.py`, and the review of reservations.
 """

@@ -16,7 +16,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue, QueueState, derive_denominators, largest_quotient
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.usage import Usage
-from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.node_search.index import NodeIndex
 from licorne_core.scheduling.order import app_key, queue_key, settle_priority
 from licorne_core.scheduling.waiting.reserved_nodes import ReservationLimit
 from licorne_core.scheduling.waiting.wakeups import Wakeups

@@ -5,14 +5,19 @@ asks, and only nodes that change count. These are noted once, in the pool of all
 short, so that a change of a node costs the same however many asks wait. Asks without a predicate
 share the supply of their shape; the others have one each, which matters only where the shape's has
 nodes. `Supplies` has those of a partition, by wanted amounts, and their pools.
+
+The heaps of supplies are bounded in number and in entries. The least recently used heap is dropped, and
+filled anew when it is needed again.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 from operator import attrgetter
 from typing import Any, ClassVar
 
+from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.node_search.node_heap import Entry, Greatest, NodeHeap, entry_of
 from licorne_core.scheduling.waiting.blockers import Blocker, Pool, Shortage
@@ -32,6 +37,18 @@ MAX_ROOMS = 16
 
 MAX_SHORT = 16
 """Most shapes with failed searches that are remembered, the latest."""
+
+MAX_HEAPS = 2_000
+"""Most supplies with a heap; beyond that, the least recently used half is dropped."""
+
+MAX_FILLING = 4
+"""Most heaps that are filled at a time; the oldest one is dropped."""
+
+MAX_FILL = 40
+"""Most entries of all heaps together, for each node; a short supply has next to none."""
+
+MAX_ENTRIES = 4_000_000
+"""Most entries of all heaps together; each takes about 250 bytes."""
 
 
 class NodePool(Pool):
@@ -264,6 +281,79 @@ class SupplyHeap(NodeHeap):
         """The node's entry as it is now; None if the supply does not take it."""
         supply = self._supply
         return entry_of(node, supply.rank(node)) if supply.takes(node) else None
+
+
+class HeapRoom:
+    """The supplies with heaps, within the bounds.
+
+    `_entries` is the sum of the entries of all heaps at their last count.
+    """
+
+    def __init__(self, nodes: NodeBook) -> None:
+        """Start without heaps, to be made of these nodes."""
+        self._nodes = nodes
+        self._entries = 0
+        self.filling: dict[Supply, None] = {}
+        """Supplies whose first node is not known yet."""
+        self._listed: tuple[tuple[int, int], list[Node]] | None = None
+        self.supplies: OrderedDict[Supply, None] = OrderedDict()
+        """Supplies with a heap, the least recently used first."""
+
+    def add(self, supply: Supply, heap: SupplyHeap) -> None:
+        """Give the supply a heap that is to be filled; drop others beyond the bounds."""
+        while len(self.filling) >= MAX_FILLING:
+            self.drop(next(iter(self.filling)))
+        supply.heap = heap
+        self.supplies[supply] = self.filling[supply] = None
+        if len(self.supplies) > MAX_HEAPS:
+            self._make_room(supply)
+
+    def count(self, heap: SupplyHeap) -> None:
+        """Count the entries of a changed heap."""
+        self._entries += len(heap.entries) - heap.counted
+        heap.counted = len(heap.entries)
+
+    def check(self, asked: Supply | None) -> None:
+        """Drop heaps if all together have too many entries, but not that of the supply `asked`."""
+        if self._has_too_many:
+            self._make_room(asked)
+
+    def filled(self, supply: Supply) -> None:
+        """Note that the supply's heap is full, or dropped."""
+        self.filling.pop(supply, None)
+        if not self.filling:
+            self._listed = None
+
+    def drop(self, supply: Supply) -> None:
+        """Drop the heap of the supply, if it has one."""
+        if supply.heap is not None:
+            self._entries -= supply.heap.counted
+            supply.heap = None
+            del self.supplies[supply]
+            self.filled(supply)
+
+    def all_nodes(self) -> list[Node]:
+        """Return all nodes in one shared list, which must not be changed.
+
+        The list is kept only while heaps are being filled, as it would keep removed nodes.
+        """
+        made_of = self._nodes.made_of
+        if self._listed is None or self._listed[0] != made_of:
+            self._listed = (made_of, list(self._nodes.by_id.values()))
+        return self._listed[1]
+
+    @property
+    def _has_too_many(self) -> bool:
+        return self._entries > min(MAX_ENTRIES, MAX_FILL * (len(self._nodes.by_id) + 1))
+
+    def _make_room(self, asked: Supply | None) -> None:
+        """Drop half of the other heaps, and more while there are too many entries."""
+        others = [supply for supply in self.supplies if supply is not asked]
+        half = (len(others) + 1) // 2
+        for number, supply in enumerate(others):
+            if number >= half and not self._has_too_many:
+                return
+            self.drop(supply)
 
 
 def fit_score(node: Node, items: Items) -> float:

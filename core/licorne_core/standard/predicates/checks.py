@@ -21,7 +21,7 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.calls import Call, OpenCalls
-from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.node_search.index import NodeIndex
 from licorne_core.scheduling.predicates import Assumed, NodeQuestion, Predicates
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.standard.predicates.owed import AnswersOwed

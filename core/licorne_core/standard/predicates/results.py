@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from licorne_core.model.nodes.node import NO_ANSWER, Node
-from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.node_search.index import NodeIndex
 from licorne_core.standard.predicates.checks import PredicateCheck
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId

@@ -12,8 +12,9 @@ from licorne_core.config.schema import NodeSortPolicy
 from licorne_core.model.books import book_on_node
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.node_search import heaps
-from licorne_core.scheduling.node_search.heaps import NodeHeaps, StillLooking
+from licorne_core.scheduling.node_search import index as node_index
+from licorne_core.scheduling.node_search.index import NodeHeaps, StillLooking
+from licorne_core.scheduling.waiting import supply as supply_module
 from licorne_core.scheduling.waiting.supply import NodePool, ReservableSupply, Supply
 from licorne_core.values.asks import Shape
 from licorne_core.values.ids import NodeId
@@ -112,17 +113,17 @@ def test_the_first_nodes_are_those_of_a_sorted_list(
 
 def test_a_supply_that_fits_on_the_first_nodes_gets_no_heap() -> None:
     """A supply that takes one of the first nodes costs no work."""
-    nodes = Nodes(heaps.PROBES + 2)
-    for node in nodes.all[: heaps.PROBES]:
+    nodes = Nodes(node_index.PROBES + 2)
+    for node in nodes.all[: node_index.PROBES]:
         book_on_node((("vcore", 4),), node)
     small, large = supply_of(4), supply_of(5)
     assert nodes.heaps.first(small) is nodes.all[0]
     assert (has_heap(small), nodes.heaps.work) == (False, 0)
-    assert nodes.heaps.first(large) is nodes.all[heaps.PROBES]
+    assert nodes.heaps.first(large) is nodes.all[node_index.PROBES]
     assert not has_heap(large)
-    book_on_node((("vcore", 4),), nodes.all[heaps.PROBES])
-    nodes.all[heaps.PROBES].version += 1
-    assert nodes.heaps.first(large) is nodes.all[heaps.PROBES + 1]
+    book_on_node((("vcore", 4),), nodes.all[node_index.PROBES])
+    nodes.all[node_index.PROBES].version += 1
+    assert nodes.heaps.first(large) is nodes.all[node_index.PROBES + 1]
     assert has_heap(large)
     assert nodes.heaps.work > 0
 
@@ -130,7 +131,7 @@ def test_a_supply_that_fits_on_the_first_nodes_gets_no_heap() -> None:
 @pytest.mark.parametrize("kind", [Supply, ReservableSupply])
 def test_sizes_that_no_node_has_are_refused_without_a_look(kind: type[Supply]) -> None:
     """Sizes beyond the largest node cost no search, however many they are."""
-    nodes = Nodes(2 * heaps.PROBES)
+    nodes = Nodes(2 * node_index.PROBES)
     supplies = [supply_of(vcore, kind) for vcore in range(9, 40)]
     assert [nodes.heaps.first(supply) for supply in supplies] == [None] * len(supplies)
     assert nodes.heaps.work == 0
@@ -139,7 +140,7 @@ def test_sizes_that_no_node_has_are_refused_without_a_look(kind: type[Supply]) -
 
 def test_after_a_look_in_vain_the_greatest_amounts_are_known_again() -> None:
     """After all nodes were filled, only the first failing size costs a search."""
-    nodes = Nodes(2 * heaps.PROBES)
+    nodes = Nodes(2 * node_index.PROBES)
     for node in nodes.all:
         book_on_node((("vcore", 5),), node)
         node.version += 1
@@ -154,7 +155,7 @@ def test_after_a_look_in_vain_the_greatest_amounts_are_known_again() -> None:
 
 def test_who_wants_more_than_one_that_was_looked_for_in_vain_is_ruled_out() -> None:
     """A failed search rules out larger shapes even where no single type does."""
-    nodes = Nodes(2 * heaps.PROBES)
+    nodes = Nodes(2 * node_index.PROBES)
     for number, node in enumerate(nodes.all):
         nodes.book.resize(node, {"vcore": 8 * (number % 2), "memory": 8 * (1 - number % 2)})
         nodes.set_score(node, -1 - number)
@@ -185,7 +186,7 @@ def test_who_wants_more_than_one_that_was_looked_for_in_vain_is_ruled_out() -> N
 
 def test_a_size_that_was_ruled_out_is_found_on_a_node_that_has_grown() -> None:
     """The greatest amounts rise with a grown node, although another reader has read the log before."""
-    nodes = Nodes(2 * heaps.PROBES)
+    nodes = Nodes(2 * node_index.PROBES)
     assert nodes.heaps.first(supply_of(9)) is None
     grown = nodes.all[-1]
     nodes.book.resize(grown, {"vcore": 10})
@@ -221,7 +222,7 @@ def test_a_look_ahead_is_not_made_in_parts() -> None:
 
 def test_heaps_that_were_asked_longest_ago_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond `MAX_HEAPS`, the least recently used half of the heaps is dropped, but not the newest."""
-    monkeypatch.setattr(heaps, "MAX_HEAPS", 4)
+    monkeypatch.setattr(supply_module, "MAX_HEAPS", 4)
     nodes = Nodes(4)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in range(1, 6)]
     for supply in supplies[:4]:
@@ -267,7 +268,7 @@ def test_a_heap_that_is_begun_later_knows_nodes_that_came_meanwhile() -> None:
 
 def test_heaps_that_are_not_full_yet_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A started heap counts against `MAX_HEAPS` before it is full."""
-    monkeypatch.setattr(heaps, "MAX_HEAPS", 2)
+    monkeypatch.setattr(supply_module, "MAX_HEAPS", 2)
     nodes = Nodes(40, part=8)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in (1, 2, 3)]
     for supply in supplies:
@@ -281,7 +282,7 @@ def test_all_heaps_together_have_so_many_entries(
     bound: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond the bound on entries, the least recently used half of the other heaps is dropped."""
-    monkeypatch.setattr(heaps, bound, most)
+    monkeypatch.setattr(supply_module, bound, most)
     nodes = Nodes(20)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in (1, 2, 3, 4)]
     for supply in supplies[:3]:
@@ -293,7 +294,7 @@ def test_all_heaps_together_have_so_many_entries(
 
 def test_entries_that_came_with_changes_of_nodes_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Entries that a heap adds from the log count against the bound on entries."""
-    monkeypatch.setattr(heaps, "MAX_ENTRIES", 63)
+    monkeypatch.setattr(supply_module, "MAX_ENTRIES", 63)
     nodes = Nodes(20)
     old, asked = supply_of(1, ReservableSupply), supply_of(2, ReservableSupply)
     kept = []
@@ -341,7 +342,7 @@ def test_the_heap_of_a_supply_in_short_is_made_of_what_has_changed() -> None:
 
 def test_no_change_is_lost_when_the_log_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """All heaps read the log to its end before it is emptied."""
-    monkeypatch.setattr(heaps, "LOG_SLACK", 0)
+    monkeypatch.setattr(node_index, "LOG_SLACK", 0)
     nodes = Nodes(12)
     supply = supply_of(2, ReservableSupply)
     nodes.heaps.first(supply)

@@ -10,7 +10,7 @@ from licorne_core.config.schema import NodeSortPolicy
 from licorne_core.model.books import book_on_node, unbook_on_node
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import NO_ANSWER, Node
-from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.node_search.index import NodeIndex
 from licorne_core.scheduling.waiting.supply import NodePool, ReservableSupply, Supply, fit_score
 from licorne_core.values.asks import AskClass, Reservation, Shape
 from licorne_core.values.ids import AllocationKey, AppId, NodeId

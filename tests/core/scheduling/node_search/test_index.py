@@ -8,9 +8,9 @@ from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.model.books import book_on_node, unbook_on_node
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.node_search import heaps
-from licorne_core.scheduling.node_search.candidates import NodeIndex
-from licorne_core.scheduling.node_search.heaps import WORK_OF_A_TRY
+from licorne_core.scheduling.node_search import index as node_index
+from licorne_core.scheduling.node_search.index import WORK_OF_A_TRY, NodeIndex
+from licorne_core.scheduling.waiting import supply as supply_module
 from licorne_core.scheduling.waiting.supply import Supply, fit_score
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId
@@ -194,7 +194,7 @@ def test_hope_ends_when_the_room_is_taken() -> None:
 
 def test_a_change_is_not_lost_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """A changed node is found although the log was emptied before the search."""
-    monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
+    monkeypatch.setattr(node_index, "LOG_SLACK", -1000)
     book, index, node, supply = short_of_big()
     book.resize(node, {"vcore": 3})
     assert index.improved(node) == [supply.owner]
@@ -205,8 +205,8 @@ def test_a_change_is_not_lost_with_the_log(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("cap", ["MAX_HEAPS", "MAX_FILL"])
 def test_more_classes_than_heaps(cap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """More classes than the bound on heaps are all served."""
-    monkeypatch.setattr(heaps, cap, 3)
-    small = [{"vcore": 1}] * (2 * heaps.PROBES)
+    monkeypatch.setattr(supply_module, cap, 3)
+    small = [{"vcore": 1}] * (2 * node_index.PROBES)
     book = book_of(NodeSortType.FAIR, *small, {"vcore": 100})
     index = index_of(book)
     large = book.by_id[NodeId(f"n{len(small)}")]
@@ -251,7 +251,7 @@ def test_fit_score(available: dict[str, int], wanted: dict[str, int], score: flo
 
 def test_a_new_node_has_a_score_before_heaps_read_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new node that changes the scores of its zone is found while the log is full."""
-    monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
+    monkeypatch.setattr(node_index, "LOG_SLACK", -1000)
     book = book_of(NodeSortType.SPREAD, {"vcore": 4}, {"vcore": 4}, {"vcore": 4})
     index = index_of(book)
     big = AskClass.of({"vcore": 5})

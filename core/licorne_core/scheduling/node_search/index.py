@@ -1,16 +1,236 @@
-"""Node index: finds the first node in node order on which an ask fits (spec §§ 7.4, 8.4)."""
+"""Node index: finds the first node on which an ask fits, without sorting (spec §§ 7.4-7.6, 8.4).
+
+One heap holds all open nodes. A supply that takes none of the first few of them gets a heap of its
+own, unless it wants more of a resource type than any node has (`Greatest`). Changes of nodes are
+written to a log, which a heap reads before each search: a node with a better score or more room enters
+again; a worse or full node is removed when it comes to the top. So a decision costs about log(nodes),
+and a class that fits nowhere costs nothing until a node changes that takes it.
+
+A supply's own heap is filled in parts. Until it is full the first node of the supply is not known, and
+the search raises `StillLooking`. This ends the turn, so few heaps are filled at a time.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+from typing import Final
 
 from licorne_core.config.schema import NodeSortPolicy
+from licorne_core.model.effort import Search
 from licorne_core.model.nodes.book import NodeBook, NodeOrder
 from licorne_core.model.nodes.node import NO_ANSWER, Node
-from licorne_core.scheduling.node_search.heaps import NodeHeaps
+from licorne_core.scheduling.node_search.node_heap import Entry, Greatest, NodeHeap
 from licorne_core.scheduling.waiting.blockers import Blocker
-from licorne_core.scheduling.waiting.supply import MAX_ROOMS, Supplies, Supply
+from licorne_core.scheduling.waiting.supply import (
+    MAX_ROOMS,
+    HeapRoom,
+    ReservableSupply,
+    Supplies,
+    Supply,
+    SupplyHeap,
+)
 from licorne_core.values.asks import AskClass, Shape
 from licorne_core.values.slices import Tuning, parts_of
+
+WORK_OF_A_TRY: Final = 10
+"""Work of the heaps, in about microseconds, that costs as much as trying one ask."""
+
+LOG_SLACK = 256
+"""Most changes in the log, beyond two for each node, before all heaps read it."""
+
+PROBES = 8
+"""First nodes of the heap of all nodes that are tried before a supply gets a heap of its own."""
+
+
+class StillLooking(Exception):
+    """Not all nodes have been searched yet; the next call continues there."""
+
+
+class NodeHeaps(Search):
+    """The heap of all open nodes, and those of supplies.
+
+    Always true: the log behind a heap's position has all nodes that became better since its last use.
+    `work` counts what touches many nodes at once, in units of about a microsecond.
+    """
+
+    __slots__ = ("_everything", "_greatest", "_log", "_nodes", "_part", "_room", "closed")
+
+    def __init__(self, nodes: NodeBook, part: int) -> None:
+        """Index these nodes; filling a heap costs no more than about `part` of `work` at a time."""
+        super().__init__(WORK_OF_A_TRY)
+        self._nodes = nodes
+        self._part = part
+        self._room = HeapRoom(nodes)
+        self.closed = False
+        """True while there are no heaps, and nodes may have scores of different node orders."""
+        self._log: list[Node] = []
+        self._everything = NodeHeap()
+        self._everything.fill(nodes.by_id.values())
+        self._greatest: dict[type[Supply], Greatest] = {}
+        for kind in (Supply, ReservableSupply):
+            self._greatest[kind] = Greatest(kind.amounts, self._changes)
+            self._greatest[kind].note(nodes.by_id.values())
+
+    def close(self) -> Iterator[int]:
+        """Release all heaps, step by step; no search may run until they are `reopened`."""
+        self.closed = True
+        for supply in list(self._room.supplies):
+            heap = supply.heap
+            self.drop(supply)
+            if heap is not None:
+                yield from heap.empty()
+        yield from self._everything.empty()
+        # The log holds nodes as well.
+        self._catch_up()
+
+    def reopen(self) -> Iterator[int]:
+        """Make the heap of all nodes, which have scores of another order now, step by step."""
+        self.closed = False
+        everything = self._everything = NodeHeap()
+        everything.read = len(self._log)
+        for part in parts_of(self._nodes.by_id.values()):
+            for node in part:
+                everything.offer(node)
+            yield 1
+
+    def write(self, node: Node) -> None:
+        """Log a node with a better score or more room, or that may be chosen again."""
+        self._log.append(node)
+        if len(self._log) > LOG_SLACK + 2 * len(self._nodes.by_id):
+            self._catch_up()
+
+    def top(self) -> Node | None:
+        """First of all open nodes; None for none, and while the first node of a supply is looked for."""
+        if self._room.filling:
+            return None
+        everything = self._everything
+        if everything.read < len(self._log):
+            everything.read_on(self._log)
+        return everything.best()
+
+    def first(self, supply: Supply) -> Node | None:
+        """First node of the supply; None if there is none.
+
+        Raises:
+            StillLooking: not all nodes have been searched yet.
+        """
+        heap = supply.heap
+        if heap is None:
+            node = None if isinstance(supply, ReservableSupply) else self._probe(supply)
+            if node is not None or self._is_ruled_out(supply):
+                return node
+            if not supply.is_short and supply.nodes.rules_out(supply.wanted):
+                supply.run_short()
+            heap = self._start(supply)
+        else:
+            self._room.supplies.move_to_end(supply)
+            if heap.read < len(self._log):
+                self._read_for(heap)
+                self._room.check(supply)
+        if heap.is_filling:
+            self._fill_on(supply, heap)
+            if heap.is_filling:
+                raise StillLooking
+        return heap.best()
+
+    def ahead(self, supply: Supply, count: int) -> list[Node]:
+        """First `count` nodes of the supply, after a search of all nodes if necessary."""
+        heap = supply.heap
+        if heap is None:
+            self._everything.read_on(self._log)
+            found = self._everything.first(count)
+            if all(node.takes(supply.wanted) for node in found):
+                return found
+            heap = self._start(supply)
+        self._read_for(heap)
+        while heap.is_filling:
+            self._fill_on(supply, heap)
+        return heap.first(count)
+
+    def drop(self, supply: Supply) -> None:
+        """Drop the heap of the supply, if it has one."""
+        self._room.drop(supply)
+
+    def _probe(self, supply: Supply) -> Node | None:
+        """First node of the supply, if it is among the first few of all nodes."""
+        everything = self._everything
+        if everything.read < len(self._log):
+            everything.read_on(self._log)
+        wanted = supply.wanted
+        node = everything.best()
+        if node is None or node.refusal(wanted) is None:
+            return node
+        if self._is_ruled_out(supply):
+            return None
+        aside: list[Entry] = []
+        while node is not None and len(aside) < PROBES and not node.takes(wanted):
+            aside.append(heappop(everything.entries))
+            node = everything.best()
+        for entry in aside:
+            heappush(everything.entries, entry)
+        return node if node is not None and node.takes(wanted) else None
+
+    def _read_for(self, heap: SupplyHeap) -> None:
+        heap.read_on(self._log)
+        self._room.count(heap)
+
+    def _is_ruled_out(self, supply: Supply) -> bool:
+        """True if no open node has that much of a type, or the search for a smaller shape has failed."""
+        greatest = self._greatest[type(supply)]
+        greatest.read_on(self._log)
+        if greatest.rules_out(supply.items):
+            return True
+        return not supply.nodes.rooms and supply.nodes.rules_out(supply.wanted)
+
+    @property
+    def _changes(self) -> tuple[int, int]:
+        """Version of the nodes, on which the greatest amounts depend."""
+        return (self._nodes.changed.count, len(self._nodes.by_id))
+
+    def _start(self, supply: Supply) -> SupplyHeap:
+        """Start to fill a heap of the supply's own.
+
+        A short supply takes no other nodes than changed ones. A search of all nodes may also find the
+        greatest amounts anew.
+        """
+        nodes = list(supply.nodes.rooms) if supply.is_short else self._room.all_nodes()
+        sizes = None
+        if not supply.is_short and self._greatest[type(supply)].exact_at != self._changes:
+            sizes = Greatest(supply.amounts, self._changes)
+            sizes.read = len(self._log)
+        heap = SupplyHeap(supply, nodes, sizes)
+        heap.read = len(self._log)
+        self._room.add(supply, heap)
+        return heap
+
+    def _fill_on(self, supply: Supply, heap: SupplyHeap) -> None:
+        """Fill one part of a heap; drop others if all have too many entries then."""
+        self.work += heap.fill_on(self._part)
+        if not heap.is_filling:
+            self._room.filled(supply)
+            if heap.sizes is not None:
+                self._greatest[type(supply)] = heap.sizes
+                heap.sizes = None
+        self._room.count(heap)
+        self._room.check(supply)
+
+    def _catch_up(self) -> None:
+        """Let every heap read the log to its end, and empty the log."""
+        if not self.closed:
+            self._everything.read_on(self._log)
+        for supply in self._room.supplies:
+            assert supply.heap is not None, "a supply among the heaps has one"
+            self._read_for(supply.heap)
+            supply.heap.read = 0
+            if supply.heap.sizes is not None:
+                supply.heap.sizes.read_on(self._log)
+                supply.heap.sizes.read = 0
+        for greatest in self._greatest.values():
+            greatest.read_on(self._log)
+            greatest.read = 0
+        self._everything.read = 0
+        self._log.clear()
+        self._room.check(None)
 
 
 class NodeIndex:
