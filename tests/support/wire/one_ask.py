@@ -27,10 +27,20 @@ INSIDE = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
 
 @dataclass
 class Trace:
-    """The calls of Python functions of the product, and the modules that have them."""
+    """The calls of Python functions of the product, in order."""
 
-    calls: int = 0
-    modules: set[str] = field(default_factory=set)
+    functions: list[tuple[str, str]] = field(default_factory=list)
+    """Module and name of each."""
+
+    @property
+    def calls(self) -> int:
+        """Their number."""
+        return len(self.functions)
+
+    @property
+    def modules(self) -> set[str]:
+        """Those that have them."""
+        return {module for module, _ in self.functions}
 
 
 def trace_one_ask(folders: Sequence[Path], others: int = 0) -> Trace:
@@ -43,8 +53,7 @@ def trace_one_ask(folders: Sequence[Path], others: int = 0) -> Trace:
     def note(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         if event == "call" and code.co_name not in INSIDE and code.co_filename.startswith(below):
-            trace.calls += 1
-            trace.modules.add(code.co_filename)
+            trace.functions.append((code.co_filename, code.co_qualname))
 
     with stillness():
         site = Site(scheduler=Scheduler())
