@@ -307,14 +307,13 @@ class NodeIndex:
     def best(self, ask_class: AskClass) -> Node | Supply:
         """First node in node order for an ask of the class, or the supply that is short.
 
-        Most asks fit on the first of all nodes. Only for others a supply is needed.
-
         Raises:
             StillLooking: not all nodes have been searched yet.
         """
         shape = ask_class.shape
         has_predicate = ask_class.predicate is not None
         if shape.required_node is None:
+            # Most asks fit on the first of all nodes: only for others a supply is made.
             first = self.heaps.top()
             if first is not None and first.refusal(ask_class if has_predicate else shape) is None:
                 return first

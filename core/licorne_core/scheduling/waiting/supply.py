@@ -374,9 +374,8 @@ _KINDS = (Supply, ReservableSupply)
 class Supplies:
     """The supplies in use.
 
-    A supply is made when the first of all nodes does not take an ask. Supplies of one kind share a pool of
-    nodes; for asks that require a node, those of that node do. The shared pool of a kind stays when it has
-    no supplies: a lone ask need not make it anew.
+    Those of one kind share a pool of nodes, which stays when it has none: a lone ask need not make it anew.
+    For asks that require a node, those of that node share one.
     """
 
     __slots__ = ("_by_kind", "_free", "_pools", "changed", "made")
