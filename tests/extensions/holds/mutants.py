@@ -6,7 +6,7 @@ from mutants.operators import drop, never, swap, without
 HOLDS = (
     Defect(
         "held-is-tried",
-        "Ranks._place",
+        "Ranks.rank_app",
         without("held"),
         "asks of a held application are placed",
         ("extensions/holds/test_holds",),
