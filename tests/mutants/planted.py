@@ -25,11 +25,11 @@ from mutants.of_isolation import ISOLATION
 from mutants.of_kubernetes import KUBERNETES
 from mutants.of_members import MEMBERS
 from mutants.of_passing import PASSING
-from mutants.of_predicates import PREDICATES
 from mutants.of_preemption import PREEMPTION
 from mutants.of_security import SECURITY
 from mutants.of_simulation import SIMULATION
 from mutants.of_wire import WIRE
+from standard.predicates.mutants import PREDICATES
 
 ALL = (
     *DECIDING,

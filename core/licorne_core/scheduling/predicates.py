@@ -78,7 +78,3 @@ class Predicates(ABC):
     @abstractmethod
     def leave(self, request: Request) -> None:
         """Let the request wait no longer."""
-
-    @abstractmethod
-    def is_waiting(self, request: Request) -> bool:
-        """True if the request waits for an open question, which has a deadline if it was written."""

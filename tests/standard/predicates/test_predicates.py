@@ -11,7 +11,9 @@ from licorne_core.messages.commands import (
     TerminationType,
 )
 from licorne_core.standard.predicates import owed, results
+from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, RmId
+from licorne_core.views.audit.invariants import check_partition
 from support.core.builders import (
     answering,
     app,
@@ -274,3 +276,14 @@ def test_what_waits_in_a_parked_application_may_go(monkeypatch: pytest.MonkeyPat
     assert parked.blocker is not None
     core.send(releases(release("one", "big")))
     assert parked.blocker is None
+
+
+def test_the_recount_finds_whoever_waits_for_no_answer() -> None:
+    """An assumed ask whose question is not open any more would wait for ever."""
+    core = cluster()
+    (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    (partition,) = core.scheduler.partitions.values()
+    check_partition(partition)
+    partition.calls.close(check.check)
+    with pytest.raises(InvariantBroken, match="k of one assumed on n1> waits for no answer"):
+        check_partition(partition)

@@ -257,9 +257,6 @@ def _check_application(partition: Partition, app: Application) -> None:
         fits = placed is (Account.ON_NODE in accounts) or request.state in TO_REPLACE
         if not fits:
             raise InvariantBroken(f"A6: {at}: {request!r} has the allocation {request.allocation}")
-        if request.state is RequestState.ASSUMED:
-            waiting = partition.predicates.is_waiting(request)
-            require("L1", waiting, f"{at}: {request!r} waits for no answer that has a deadline")
 
 
 def _fits_state(app: Application) -> bool:

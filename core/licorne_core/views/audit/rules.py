@@ -90,9 +90,6 @@ def _check_pair(partition: Partition, app: Application, request: Request) -> Non
     if request.ask.placeholder:
         states = (request.state, partner.state)
         require("G1", states in _PAIRED, f"{request!r} and {partner!r} are no pair")
-    elif request.state is RequestState.MATCHED:
-        waits = partition.predicates.is_waiting(request)
-        require("G1", waits, f"{request!r} waits for no answer that has a deadline")
 
 
 def check_preemption(partition: Partition) -> None:
