@@ -67,7 +67,7 @@ Taken = Mapping[str, tuple[int, int]]
 
 async def looks() -> list[tuple[str, Taken]]:
     """Both states: a sentence of the server, and the nodes."""
-    async with serve(CONFIG) as server, FakeRM(server.target) as rm:
+    async with serve(CONFIG) as server, FakeRM(server.target, patience=240.0) as rm:
         for rack in FREE:
             await rm.add_nodes(NODES, prefix=rack, attributes={"rack": rack}, vcore=CORES * 1000)
         await rm.submit("others")

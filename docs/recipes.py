@@ -25,12 +25,14 @@ from licorne import Application, Ask, Client, Node
 from licorne_cli.commands import main as licorne
 from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.scheduler import Scheduler
+from licorne_server.process.bounds import RmBounds
 from licorne_server.process.settings import Address, Settings
 from licorne_server.services.server import running
 from licorne_server.telemetry.logs import set_up
 
 PAGE = Path(__file__).with_name("recipes.md")
-SETTINGS = Settings(listen=Address(host="127.0.0.1", port=0), http=None)
+# A plan is made, however long a busy machine takes to copy the process.
+SETTINGS = Settings(listen=Address(host="127.0.0.1", port=0), http=None, rms=RmBounds(plan_pause=0.0))
 PATIENCE = 60.0
 GIB = 2**30
 

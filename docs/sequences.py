@@ -39,6 +39,8 @@ partitions:
             resources: {guaranteed: {vcore: 1}}
             properties: {preemption.delay: 60s}
 """
+PATIENCE = 240.0
+"""Seconds until what does not come is given up, on any machine."""
 TIMEOUT = 60
 """Seconds that placeholders and asks of the runs wait, by a clock that is moved."""
 
@@ -213,6 +215,7 @@ async def connected() -> AsyncIterator[tuple[Run, Gate]]:
                 resubmit=True,
                 predicates=lambda _, node: None,
                 judge_victims=starts,
+                patience=PATIENCE,
             ) as rm:
                 await rm.add_nodes(1, vcore=2000)
                 yield Run(rm, gate, server, clock), gate

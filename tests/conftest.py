@@ -21,6 +21,7 @@ from licorne_server.process.build_info import COMPILED, build_info
 from licorne_tools.kube.plane import Plane
 from support import seeds
 from support.kube.cluster import Cluster, running_cluster
+from support.patience import PATIENCE
 from support.surroundings import guard_default_addresses, is_meant_for_others
 
 FIRST_WORLDS, WORLDS = 40, 120
@@ -150,6 +151,7 @@ def _same_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
             patch.delenv(name)
         guard_default_addresses(patch)
         patch.setenv("TERM", "xterm")
+        patch.setattr("licorne_server.testing.fake_rm.PATIENCE", PATIENCE)
         # Servers inside the test process log beside what a command prints, whatever they log.
         structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
         patch.setenv(PATH_VARIABLE, str(tmp_path_factory.mktemp("home") / "contexts.yaml"))

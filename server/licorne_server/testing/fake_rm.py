@@ -63,7 +63,7 @@ class FakeRM:
         retry: RetryConfig | None = None,
         limits: Limits | None = None,
         token: Token | None = None,
-        patience: float = PATIENCE,
+        patience: float | None = None,
         predicates: Predicate | None = None,
         predicate_deadline: float = 2.0,
         fail_mode: FailMode = FailMode.CLOSED,
@@ -123,7 +123,7 @@ class FakeRM:
         self.events, self.allocations, self.states = received.events, received.allocations, received.states
         """All events in order, the node of each allocation by key, the last state of each application."""
         self._target = target
-        self.patience = patience
+        self.patience = PATIENCE if patience is None else patience
         """Seconds that each wait may take; may be changed between waits."""
         self._named: Counter[str] = Counter()
         self._failure: LicorneError | None = None
