@@ -14,8 +14,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from support.containers import BUILD_SECONDS, PATIENCE, Podman, podman
+from support.containers import BUILD_SECONDS, Podman, podman
 from support.docs.pages import ROOT
+from support.patience import PATIENCE
 
 pytestmark = [pytest.mark.image, pytest.mark.timeout(2 * BUILD_SECONDS)]
 
