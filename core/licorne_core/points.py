@@ -211,7 +211,7 @@ class Extension:
         """The RM has answered about nodes that nothing of the application is on yet, or does not answer."""
 
     def put_off(self, stop: Any) -> bool:
-        """A victim is about to be stopped, a `handlers.victims.Stop`: True if it runs on for a while.
+        """A victim is about to be stopped, a `stopping.Stop`: True if it runs on for a while.
 
         The ledger has then what keeps it running (`Stay`). The first that does is the last that is asked.
         """

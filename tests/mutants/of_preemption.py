@@ -27,14 +27,14 @@ PREEMPTION = (
     ),
     Defect(
         "what-is-going-counts",
-        "laws:settled",
+        "guarantees:settled",
         without("preempting"),
         "what a queue is about to lose counts as its own",
         ("scenarios/test_scenarios::test_scenario[preemption_corners]",),
     ),
     Defect(
         "promises-do-not-count",
-        "laws:settled",
+        "guarantees:settled",
         without("promised"),
         "a queue takes as much for each of its asks as it may take for all",
         ("scenarios/test_scenarios::test_scenario[preemption_corners]",),

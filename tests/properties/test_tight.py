@@ -8,10 +8,10 @@ from licorne_core.handlers import turn
 from licorne_core.model.apps import groups
 from licorne_core.scheduling.node_search import index as node_index
 from licorne_core.scheduling.node_search import node_heap
-from licorne_core.scheduling.preemption import victim_index, victims
 from licorne_core.scheduling.waiting import supply as supply_module
 from licorne_core.scheduling.waiting import waiting_line
 from licorne_core.standard.predicates import owed
+from licorne_core.standard.preemption import victim_index, victims
 from licorne_core.values import ranking
 from properties.test_decisions import agree
 from support.worlds import compare

@@ -7,11 +7,11 @@ from typing import Final
 from licorne_core.handlers.apps import drop_asks
 from licorne_core.handlers.assumed import WAITS_FOR_ANSWER, roll_back, roll_back_all, roll_back_unfitting
 from licorne_core.handlers.bounds import check_growth, check_new, check_task_group
+from licorne_core.handlers.checkpoints import check_checkpoint, note_checkpoint
 from licorne_core.handlers.gangs import end
 from licorne_core.handlers.lifecycle import advance, after_gone, drop_ask, look_again, note_freed, placed
 from licorne_core.handlers.nodes import is_foreign, release_foreign, take_foreign
 from licorne_core.handlers.outcome import Commands, Outcome, OutcomeJob
-from licorne_core.handlers.victims import check_checkpoint, note_checkpoint
 from licorne_core.messages.commands import AskBackoff, ReleaseRequest, TerminationType, UpdateAllocations
 from licorne_core.messages.effects import AllocationRejection, Effect, Release
 from licorne_core.messages.events.allocations import Asked, allocation_resized, failed_on_rm

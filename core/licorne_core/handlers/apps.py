@@ -10,7 +10,6 @@ from licorne_core.handlers.assumed import roll_back_all
 from licorne_core.handlers.gangs import check_gang, check_terms, gang_of
 from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time, note_freed, unlink
 from licorne_core.handlers.outcome import Commands, OutcomeJob
-from licorne_core.handlers.victims import end_stay
 from licorne_core.messages.commands import NewApplication, TerminationType, UpdateApplications
 from licorne_core.messages.effects import ApplicationRejection, ApplicationsAnswered, Effect, Release
 from licorne_core.messages.events.apps import app_added, state_entered
@@ -26,6 +25,7 @@ from licorne_core.model.queues.tree import apply_sizes, max_with
 from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition, remember_rejected
 from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.scheduling.stays import end_stay
 from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.ids import AppId, QueuePath
@@ -313,7 +313,7 @@ def release_all(job: OutcomeJob, partition: Partition, app: Application, message
             for extension in partition.points.ended:
                 extension.ended(app, request, job.now)
         if request.state is RequestState.NOTICED:
-            end_stay(partition, request)
+            end_stay(partition.stays, request)
         allocation = partition.allocations.release(app, request)
         note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, job.now)
         release = Release(

@@ -14,7 +14,6 @@ from licorne_core.handlers.bounds import check_size
 from licorne_core.handlers.lifecycle import advance, clean_later, rebook
 from licorne_core.handlers.nodes import forget_foreign_on
 from licorne_core.handlers.outcome import Commands, OutcomeJob
-from licorne_core.handlers.victims import ask_again
 from licorne_core.messages.commands import Hold, Options, RegisterRm, RemoveRm, UpdateConfiguration
 from licorne_core.messages.effects import (
     ApplicationUpdate,
@@ -36,6 +35,7 @@ from licorne_core.partitions.jobs import CommandJob
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm, follow
 from licorne_core.points import Former
+from licorne_core.scheduling.stays import ask_again
 from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import ConfigError, Problem
 from licorne_core.values.ids import PartitionName, RmId, partition_key
@@ -67,7 +67,6 @@ def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> It
     partition.wakeups.waiting.runnable = True
     if config.node_sort != partition.config.node_sort:
         yield from partition.index.reorder(config.node_sort)
-    partition.preemption.enabled = config.preemption_enabled
     yield PARTITION
     yield from _settle_queues(job, partition, config)
     partition.config = config
@@ -89,7 +88,7 @@ def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> It
         for extension in partition.points.follow:
             yield from extension.follow(app, app.leaf, job.now)
     partition.wakeups.kept_nodes.clear()
-    ask_again(partition, job.now)
+    ask_again(partition.stays, job.now)
 
 
 def _settle_queues(

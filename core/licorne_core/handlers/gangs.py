@@ -18,7 +18,6 @@ from licorne_core.handlers.outcome import (
     TimerJob,
     time_out,
 )
-from licorne_core.handlers.victims import end_stay
 from licorne_core.messages.commands import NewApplication
 from licorne_core.messages.events.allocations import Freed
 from licorne_core.messages.events.records import EventDetail
@@ -30,6 +29,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.gang_placement import GangPlacement, MemberPlacement
 from licorne_core.scheduling.measures import Candidate
+from licorne_core.scheduling.stays import end_stay
 from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import Refusal, Rejected
@@ -221,7 +221,7 @@ def free(
     Otherwise return the fact to publish, which is not noted yet.
     """
     if request.state is RequestState.NOTICED:
-        end_stay(partition, request)
+        end_stay(partition.stays, request)
     heir = _heir(partition, app, request, now, with_node=with_node)
     kept = request.allocation
     assert kept is not None, f"{request!r} is booked"

@@ -186,8 +186,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         partition.settle(now)
     partition.counters.asks_tried = effort.tried
     partition.counters.work = effort.cost
-    search = partition.preemption.search
-    partition.counters.search_work = search.work // search.of_a_try
+    partition.counters.search_work = sum([one.work // one.of_a_try for one in cycle.searches])
     if made:
         outcome.made[partition] = made
     effects = outcome.effects(partition.rm_id, made_first=True)

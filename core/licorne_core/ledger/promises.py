@@ -29,12 +29,12 @@ from collections.abc import Mapping
 from math import inf
 
 from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import SEARCH_INTERVAL
 from licorne_core.model.apps.requests import Request, RequestState
 from licorne_core.model.books import book_promise, unbook_promise
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.quotas import Quota
-from licorne_core.scheduling.preempting import SEARCH_INTERVAL
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import Items, charge, refund

@@ -14,7 +14,7 @@ from licorne_core.model.quotas import note_freed
 from licorne_core.model.rm_context import Journal
 from licorne_core.scheduling.escalation import Escalation, readmit
 from licorne_core.scheduling.order import Holder
-from licorne_core.scheduling.preemption.ledger import Stay
+from licorne_core.scheduling.stays import Stay
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.reserved_nodes import reservers
 from licorne_core.scheduling.waiting.wakeups import Wakeups

@@ -237,6 +237,10 @@ class AnswersCheck:
         return f"{self.waiting} of {self.most} asks wait for answers of the RM about their nodes"
 
 
+UNDER_WAY: Final = "PREEMPTION_UNDER_WAY"
+"""Code of the check of an ask for which victims were stopped."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionCheck:
     """Preemption has to help an ask that a queue's maximum or the nodes stop (spec § 9).

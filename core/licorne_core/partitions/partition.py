@@ -14,6 +14,7 @@ from licorne_core.ledger.allocating import Allocations, Pairs
 from licorne_core.ledger.moves import Cluster, Moves
 from licorne_core.ledger.pending import PendingAsks, Placeholders
 from licorne_core.ledger.reserving import Reservations
+from licorne_core.ledger.stops import Ledger
 from licorne_core.messages.commands import Options
 from licorne_core.messages.kept import Kept
 from licorne_core.messages.reports import Turn
@@ -36,10 +37,8 @@ from licorne_core.scheduling.calls import OpenCalls
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.index import NodeIndex
-from licorne_core.scheduling.preempting import Preemption
-from licorne_core.scheduling.preemption import Losses, PreemptionSearch
-from licorne_core.scheduling.preemption.ledger import Ledger
 from licorne_core.scheduling.rules import CheckContext
+from licorne_core.scheduling.stays import Stays
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.waiting import Watch
 from licorne_core.scheduling.waiting.wakeups import Wakeups
@@ -97,8 +96,11 @@ class Partition:
         self.dirty = Dirty(self.tree, self.index, self.wakeups, self.usage)
         self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
         self.claims, self.effort = Claims(), Effort()
-        self.losses, self.ledger = Losses(), Ledger()
-        """The ledger has records of preempted allocations, with beneficiary and reason."""
+        self.effort.count(self.index.heaps, self.claims)
+        self.ledger = Ledger()
+        """Records of allocations that were to stop for others, with beneficiary and reason."""
+        self.stays: Stays = {}
+        """Victims that run on for a while."""
         self.reservations = Reservations(
             self.nodes,
             self.wakeups,
@@ -106,13 +108,11 @@ class Partition:
             self.escalation,
             self.timers,
             self.journal,
-            self.ledger.stays,
+            self.stays,
         )
         self.calls = OpenCalls(name, rm, self.timers)
         """The questions to the RM that are open."""
         self._open_ledger()
-        part = max(1, options.tuning.fill_work // 4)
-        self.preemption = self._preemption(part, enabled=config.preemption_enabled)
         self.check_context = self._check_context(options)
         self.points.open(self.check_context)
         self.predicates = self.check_context.predicates
@@ -151,32 +151,17 @@ class Partition:
             self.escalation,
             self.calls,
             self.timers,
-            self.preemption,
             Watch(self.journal),
             self.journal,
             self.rm.core,
             self.effort,
             self.claims,
-            self.ledger,
+            self.tally,
+            self.stays,
             options.tuning,
             options.reservations,
-            self.rm.told,
+            self.rm,
         )
-
-    def _preemption(self, part: int, *, enabled: bool) -> Preemption:
-        search = PreemptionSearch(
-            self.tree.root,
-            self.nodes,
-            self.applications,
-            self.wakeups.reserved,
-            self.losses,
-            self.tally.in_units,
-            part=part,
-        )
-        self.effort.count(self.index.heaps, search, self.claims)
-        preemption = Preemption(search, self.rm, self.wakeups.blockers, enabled=enabled)
-        self.wakeups.blockers.add(preemption, preemption.questions_open)
-        return preemption
 
     @property
     def is_runnable(self) -> bool:

@@ -17,9 +17,8 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
 from licorne_core.scheduling.checks import STOPPABLE, application_blocker, ask_blocker
 from licorne_core.scheduling.gang_placement import GangSearch, Together
-from licorne_core.scheduling.measures import Preempting, Remedies, note_passed_over
+from licorne_core.scheduling.measures import Remedies, note_passed_over
 from licorne_core.scheduling.node_search.index import StillLooking
-from licorne_core.scheduling.preempting import PreemptionRequest
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.stages import Claimed, Decision, Position, Stage
 from licorne_core.scheduling.waiting.blockers import Blocker
@@ -49,6 +48,7 @@ class Cycle:
         "_root",
         "gangs",
         "postponed",
+        "searches",
     )
 
     def __init__(
@@ -58,12 +58,10 @@ class Cycle:
         self._context, self._effort = context, context.effort
         self._root = context.tree.root
         self._index = context.index
-        # In this order they are asked whether they help, `step` is that in which their requests are tried.
-        self._remedies: Remedies = {
-            **remedies,
-            PreemptionRequest: Preempting(context),
-        }
+        self._remedies: Remedies = dict(sorted(remedies.items(), key=lambda item: item[0].step))
         self._in_order = tuple(self._remedies.values())
+        self.searches = [remedy.search for remedy in self._in_order if remedy.search is not None]
+        """The searches of remedies whose work is shown by itself."""
         self.gangs = GangSearch(context, max(1, options.tuning.fill_work // 4), self._remedies)
         """The search for places of gang members."""
         context.effort.count(self.gangs)

@@ -9,9 +9,7 @@ from math import inf
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AgedAsks, AskGroup, ReservationRequest
 from licorne_core.model.apps.requests import Request
-from licorne_core.scheduling.preempting import ANY_VERSION, SEARCH_INTERVAL, PreemptionRequest
 from licorne_core.scheduling.waiting.dirty import Dirty
-from licorne_core.scheduling.waiting.shortages import Kept
 from licorne_core.scheduling.waiting.waiting import Waiting
 from licorne_core.values.timers import Due, Timer, Timers
 
@@ -47,30 +45,11 @@ class Escalation:
             group.remedy_requests = dict(sorted(group.remedy_requests.items(), key=_step))
             self.rank(wants, now)
 
-    def pause(self, wants: PreemptionRequest, now: float) -> None:
-        """Pause after a failed or unusable search; the next search ignores earlier refusals."""
-        wants.refused.clear()
-        wants.waits_for = None
-        self.rest(wants, now + SEARCH_INTERVAL)
-
     def rest(self, wants: AgedAsks, until: float) -> None:
         """Try the request again at unix seconds `until`, inf for no time, and not before."""
         wants.paused_until = until
         self._waiting.withdraw(wants)
-        self._set_deadline(wants, until if until < inf else None)
-
-    def wait_for(self, wants: PreemptionRequest, kept: Kept, now: float) -> None:
-        """Wait until a node with victims, which is reserved for another ask, is given up."""
-        wants.refused.clear()
-        wants.searched_at = ANY_VERSION
-        wants.waits_for, wants.waits_until = kept, kept.until
-        self._set_deadline(wants, wants.next_time(now))
-
-    def ask_about_victims(self, wants: PreemptionRequest) -> None:
-        """Suspend searches while the RM is asked about victims."""
-        wants.is_asking = True
-        wants.waits_for = None
-        self._withdraw(wants)
+        self.set_deadline(wants, until if until < inf else None)
 
     def rank_all(self, group: AskGroup, now: float) -> None:
         """Rank the requests of the group, if any."""
@@ -84,7 +63,7 @@ class Escalation:
         held_until = wants.held_until(now)
         if held_until is not None:
             self._waiting.withdraw(wants)
-            self._set_deadline(wants, held_until)
+            self.set_deadline(wants, held_until)
             return
         if wants.end_wait(now):
             self._waiting.unpark(wants)
@@ -98,12 +77,12 @@ class Escalation:
             if entry is None or entry.key != key:
                 self._waiting.unpark(wants)
                 ranking.put(wants, key)
-        self._set_deadline(wants, wants.next_time(now))
+        self.set_deadline(wants, wants.next_time(now))
 
     def forget_group(self, group: AskGroup) -> None:
         """Forget a group without pending asks."""
         for wants in group.remedy_requests.values():
-            self._withdraw(wants)
+            self.withdraw(wants)
             wants.let_go()
         group.remedy_requests.clear()
 
@@ -114,7 +93,7 @@ class Escalation:
         """
         for kind, wants in list(group.remedy_requests.items()):
             if wants.by_settings:
-                self._withdraw(wants)
+                self.withdraw(wants)
                 wants.let_go()
                 del group.remedy_requests[kind]
         group.refused_stops = None
@@ -134,16 +113,18 @@ class Escalation:
         self._set_timer(app)
         self._dirty.mark_due(app)
 
-    def try_again(self, wants: PreemptionRequest, now: float) -> None:
-        """Rank the request again after the RM's answer about victims."""
+    def try_again(self, wants: AgedAsks, now: float) -> None:
+        """Rank the request again after an answer of the RM."""
         self.rank(wants, now)
         self._dirty.mark_due(wants.app)
 
-    def _withdraw(self, wants: AgedAsks) -> None:
+    def withdraw(self, wants: AgedAsks) -> None:
+        """No ask of the request is tried, and no deadline brings it back."""
         self._waiting.withdraw(wants)
-        self._set_deadline(wants, None)
+        self.set_deadline(wants, None)
 
-    def _set_deadline(self, wants: AgedAsks, at: float | None) -> None:
+    def set_deadline(self, wants: AgedAsks, at: float | None) -> None:
+        """Rank the request again at unix seconds `at`, None for no time."""
         deadlines = wants.app.deadlines
         if at != deadlines.deadline(wants):
             if at is None:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from licorne_core.messages import reasons
 from licorne_core.messages.commands import Hold
-from licorne_core.messages.effects import ExtensionEffect
 from licorne_core.model.apps.application import Application
 from licorne_core.model.claims import Claims
 from licorne_core.model.core import Core
@@ -17,13 +16,13 @@ from licorne_core.model.effort import Effort
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.tree import QueueTree
-from licorne_core.model.rm_context import Journal
+from licorne_core.model.quotas import Tally
+from licorne_core.model.rm_context import Journal, RmContext
 from licorne_core.scheduling.calls import OpenCalls
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.index import NodeIndex
 from licorne_core.scheduling.predicates import Predicates
-from licorne_core.scheduling.preempting import Preemption
-from licorne_core.scheduling.preemption.ledger import Ledger
+from licorne_core.scheduling.stays import Stays
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.waiting import Watch
@@ -52,18 +51,18 @@ class CheckContext:
     calls: OpenCalls
     """Open questions to the RM."""
     timers: Timers[Timer]
-    preemption: Preemption
     watch: Watch
     journal: Journal
     core: Core
     effort: Effort
     claims: Claims
-    ledger: Ledger
+    tally: Tally
+    stays: Stays
     tuning: Tuning
     may_hold: bool
     """True if nodes may be held for asks that found none."""
-    told: list[ExtensionEffect]
-    """Effects of extensions that come behind those of the present command."""
+    rm: RmContext
+    """Common parts of the partitions of its RM."""
     predicates: Predicates = field(init=False)
     """The RM's say in nodes, which a standard feature has."""
     extensions: dict[str, Any] = field(default_factory=dict)

@@ -98,7 +98,7 @@ def census(partition: Partition) -> Iterator[Census | None]:
         reservations=reservations,
         reserved_nodes=reserved_nodes,
         reserved=reserved,
-        noticed=len(partition.ledger.stays),
+        noticed=len(partition.stays),
         preemptions={rule.value: count for rule, count in partition.ledger.counts.items()},
     )
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from licorne_core.messages.claims import BehindReservationCheck
-from licorne_core.messages.reasons import Check, NodesCheck, QueueCheck
+from licorne_core.messages.reasons import UNDER_WAY, Check, NodesCheck, QueueCheck
 from licorne_core.messages.reports import Explanation
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup, group_key, waits
@@ -26,12 +26,11 @@ from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import AllocationKey
 from licorne_core.views.explain_checks import (
     STEP,
-    UNDER_WAY,
     Holders,
     behind_checks,
     bound_of,
+    help_check,
     nodes_asked,
-    preemption_check,
     why_not_there,
 )
 from licorne_core.views.explain_settled import explain_settled, record_of, whereabouts
@@ -126,7 +125,7 @@ def _explain_pending(
     blocking = next((check for check in checks if not check.passed), None)
     summary = "schedulable, waiting for its turn" if blocking is None else blocking.message()
     if isinstance(blocking, QueueCheck | BehindReservationCheck | NodesCheck):
-        preemption = preemption_check(partition, app, request)
+        preemption = help_check(partition, app, request)
         checks += (preemption,)
         if preemption.code == UNDER_WAY:
             summary = preemption.text

@@ -59,7 +59,7 @@ def whereabouts(partition: Partition, request: Request) -> tuple[str, str]:
         return "replacing", f"runs on node {node_id} once the RM has stopped {placeholder}"
     if request.state is RequestState.ASSUMED:
         return "assumed", f"assumed on node {node_id} until the RM agrees"
-    stay = partition.ledger.stays.get(request)
+    stay = partition.stays.get(request)
     if stay is not None:
         return "noticed", f"runs on node {node_id}, and will be preempted {_cause(stay.record)}"
     if request.state in STOPPING:

@@ -53,7 +53,7 @@ def allocation_report(partition: Partition, request: Request, allocation: Alloca
 
 
 def _stay(partition: Partition, request: Request) -> StayReport | None:
-    stay = partition.ledger.stays.get(request)
+    stay = partition.stays.get(request)
     if stay is None:
         return None
     record = stay.record

@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 from licorne_core.messages.commands import Hold, TerminationType
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import BOOKED, Request, RequestState, is_ask
+from licorne_core.model.apps.requests import BOOKED, Request, RequestState, is_ask, seconds_lost
 from licorne_core.model.nodes.book import utilization
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.preemption.victims import seconds_lost
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath, RmId

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from licorne_core.messages.reasons import Check, NodesCheck, QueueCheck
+from licorne_core.messages.reasons import UNDER_WAY, Check, NodesCheck, QueueCheck
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.requests import Request
 from licorne_core.partitions.partition import Partition
+from licorne_core.standard.preemption.reports import preemption_check
 from licorne_core.values.asks import AskClass
 from licorne_core.views.explain import first_failing, subject_of
-from licorne_core.views.explain_checks import UNDER_WAY, nodes_check, preemption_check
+from licorne_core.views.explain_checks import nodes_check
 
 LOOKS = 100
 """Asks of an application between two checks of the budget."""

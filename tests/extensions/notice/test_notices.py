@@ -127,7 +127,7 @@ def test_the_notice_of_a_removed_application_ends() -> None:
     driver = town()
     assert wanted(driver, "k") == ["young"]
     assert [key for _, key, _ in placed(driver.do(remove_apps("guest")))] == ["k"]
-    assert not driver.scheduler.partitions[DEFAULT].ledger.stays
+    assert not driver.scheduler.partitions[DEFAULT].stays
     assert not released(driver.wait(60))
 
 

@@ -12,7 +12,7 @@ from licorne_core.extensions.quota_change.victims import amount_of
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
-from licorne_core.scheduling.preemption.ledger import Losses
+from licorne_core.standard.preemption.losses import Losses
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.ids import AllocationKey, NodeId
 from licorne_core.values.resources import charge

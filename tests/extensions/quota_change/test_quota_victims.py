@@ -8,7 +8,7 @@ from licorne_core.extensions.quota_change.victims import amount_of
 from licorne_core.messages.commands import PredicatePolicy
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.preemption.ledger import Losses
+from licorne_core.standard.preemption.losses import Losses
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from licorne_core.ledger.stops import Ledger
 from licorne_core.messages.commands import Command, NodeAction, RemoveRm
 from licorne_core.messages.preemption import PreemptionRule
-from licorne_core.scheduling.preemption.ledger import Ledger
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_server.http.json_cluster import node_utilizations
 from licorne_server.http.stream import fragments

@@ -7,8 +7,8 @@ import pytest
 
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_core.ledger.stops import Ledger
 from licorne_core.messages.preemption import PreemptionRule
-from licorne_core.scheduling.preemption.ledger import Ledger
 from licorne_core.values.ids import PartitionName
 from licorne_server.services.server import Server
 from support.core.builders import TIME, victim

@@ -17,10 +17,10 @@ Q1  No new application in a queue that drains, or that is to become a leaf or a 
 from collections.abc import Iterable
 
 from licorne_core.messages.effects import AllocationsMade, ApplicationsAnswered, Effect, RegistrationFailed
+from licorne_core.model.queues.guarantees import entitled_queue
 from licorne_core.model.queues.queue import takes_applications
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
-from licorne_core.scheduling.preemption.laws import entitled_queue
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName
 from support.core.contents import Kept, allocations, assumed, is_pending, placed_elsewhere, reservations

@@ -12,13 +12,15 @@ from typing import Any, NamedTuple, TypeVar
 from licorne_core.config.schema import QueueSettings
 from licorne_core.extensions.quota_change.victims import Enforcement, split
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import Request, RequestState
+from licorne_core.model.apps.requests import Request, RequestState, seconds_run
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption import Law, Plan, Refusal, Victim
-from licorne_core.scheduling.preemption.ledger import Losses, loss_of
-from licorne_core.scheduling.preemption.units import Units
-from licorne_core.scheduling.preemption.victims import seconds_run
+from licorne_core.standard.preemption.laws import Law
+from licorne_core.standard.preemption.losses import Losses, loss_of
+from licorne_core.standard.preemption.planning import Plan
+from licorne_core.standard.preemption.search import Refusal
+from licorne_core.standard.preemption.units import Units
+from licorne_core.standard.preemption.victims import Victim
 from licorne_core.values.resources import Resources, charge, refund
 from support.preemption.brute_force import BrutePlan
 from support.preemption.building import build

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from licorne_core.config.schema import PreemptionPolicy, VictimOrder
 from licorne_core.model.apps.requests import VICTIMS, RequestState
-from licorne_core.scheduling.preemption import Law
+from licorne_core.standard.preemption.laws import Law
 from support.preemption.records import Cluster, LossRecord, NodeRecord, RequestRecord, lineage, total
 
 HOUR = 3600

@@ -28,7 +28,8 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
-from licorne_core.scheduling.preemption import Losses, PreemptionSearch, loss_of
+from licorne_core.standard.preemption.losses import Losses, loss_of
+from licorne_core.standard.preemption.search import PreemptionSearch
 from licorne_core.values.asks import Allocation, Ask, AskClass, Reservation
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, UserGroup
 from licorne_core.values.resources import Items, charge

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.handlers.allocations import RELEASED_BY_RM
 from licorne_core.handlers.outcome import KEEPING_ON_TIMEOUT, ON_COMPLETION, PENDING_ON_TIMEOUT
-from licorne_core.handlers.victims import TEXTS
 from licorne_core.messages.preemption import PreemptionRule
+from licorne_core.standard.preemption.stopping import TEXTS
 from support.wire.items import BAD_PARTITIONS, AskItem, ReleaseItem, home
 from support.wire.tracks import (
     Asked,

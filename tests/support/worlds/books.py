@@ -11,7 +11,8 @@ from licorne_core.model.apps.requests import VICTIMS, RequestState
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import QueueState
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.preempting import Proposal, preemption_request_of
+from licorne_core.standard.preemption.decisions import Proposal
+from licorne_core.standard.preemption.requests import preemption_request_of
 from licorne_core.standard.reservations.extension import review_of
 from support.oracle import PartitionOracle
 from support.oracle.backfill import holders

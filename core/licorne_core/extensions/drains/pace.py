@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping
 
 from licorne_core.extensions.drains.messages import DrainTerms
 from licorne_core.handlers.outcome import TimerJob
-from licorne_core.handlers.victims import record_of, stop_victim
 from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.preemption import Victim
-from licorne_core.scheduling.preemption.victims import age_of
+from licorne_core.standard.preemption.stopping import record_of, stop_victim
+from licorne_core.standard.preemption.victims import Victim, age_of
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import NodeId
 from licorne_core.values.slices import PART, put_in_order

@@ -87,7 +87,7 @@ class Holds(Extension):
             self.expected.clear()
 
     def _tell(self, over: list[AppId]) -> None:
-        told, those = self.context.told, [(self.context.partition, app_id) for app_id in over]
+        told, those = self.context.rm.told, [(self.context.partition, app_id) for app_id in over]
         for effect in told:
             if isinstance(effect, MarksEnded):
                 effect.applications.extend(those)

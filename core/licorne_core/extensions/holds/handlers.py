@@ -18,7 +18,6 @@ from licorne_core.extensions.holds.moving import move, prepare, target
 from licorne_core.handlers.allocations import replace_ask
 from licorne_core.handlers.operators import Refused, give_up_waits, not_there, partition_meant
 from licorne_core.handlers.outcome import Commands, OutcomeJob
-from licorne_core.handlers.victims import ask_again
 from licorne_core.messages.effects import ApplicationUpdate, Effect, OperatorRefusal
 from licorne_core.messages.events.apps import operator_acted
 from licorne_core.messages.operators import told
@@ -28,6 +27,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.jobs import CommandJob
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.scheduling.stays import ask_again
 from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import shown
 from licorne_core.values.slices import put_in_order
@@ -149,7 +149,7 @@ class _Change(OutcomeJob):
             marking.note(app, marks._replace(change=self._mark if holds else None))
         if marks.priority != before.priority:
             yield from _give_priority(partition, app, self.now)
-            ask_again(partition, self.now)
+            ask_again(partition.stays, self.now)
             now = "its own again" if marks.priority is None else str(marks.priority)
             self._tell(f"priority of all asks is {now}, set")
         if leaf is not was_in:

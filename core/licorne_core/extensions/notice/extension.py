@@ -8,16 +8,16 @@ from licorne_core.extensions.notice import NAME
 from licorne_core.extensions.notice.events import victim_noticed
 from licorne_core.extensions.notice.messages import Notice, NoticesGiven, Withdrawal
 from licorne_core.handlers.outcome import Outcome, Told
-from licorne_core.handlers.victims import Stop, whom
 from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
+from licorne_core.model.apps.requests import Request, RequestEvent, RequestState, seconds_lost
 from licorne_core.partitions.partition import Partition
 from licorne_core.points import Extension
-from licorne_core.scheduling.preemption import loss_of
-from licorne_core.scheduling.preemption.ledger import Stay
-from licorne_core.scheduling.preemption.victims import seconds_lost
 from licorne_core.scheduling.rules import CheckContext
+from licorne_core.scheduling.stays import Stay
+from licorne_core.standard.preemption.extension import preemption_of
+from licorne_core.standard.preemption.losses import loss_of
+from licorne_core.standard.preemption.stopping import Stop, whom
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId
 from licorne_core.values.timers import Due, Timer
@@ -44,7 +44,7 @@ class UnderNotice(Stay):
         """True if the RM has named another time, or was ready."""
         self.is_final = False
         """True once another of its unit was stopped: it is not spared any more."""
-        self._losses = partition.losses
+        self._losses = preemption_of(stop.partition.check_context).losses
         self._losses.pledge(stop.app.leaf.path, self.pledged)
 
     def end(self, stays: Mapping[Request, Stay], *, stopped: bool) -> None:
@@ -112,9 +112,11 @@ class Notices(Extension):
     def _give(self, stop: Stop, deadline: float) -> None:
         partition, app, request, now = stop.partition, stop.app, stop.request, stop.now
         leaf = partition.leaf_of(app)
-        lost = seconds_lost(request, partition.preemption.search.assumed_checkpoint(leaf), now)
+        lost = seconds_lost(
+            request, preemption_of(partition.check_context).search.assumed_checkpoint(leaf), now
+        )
         partition.moves.move(app, request, RequestEvent.NOTIFY)
-        under = partition.ledger.stays[request] = UnderNotice(stop, deadline, lost)
+        under = partition.stays[request] = UnderNotice(stop, deadline, lost)
         queue, record = stop.record.beneficiary_queue, under.record
         told_of(stop.outcome, partition).notices.append(
             Notice(
@@ -132,7 +134,7 @@ class Notices(Extension):
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
         """Each victim under notice is known as one, and has its time."""
-        stays = self.context.ledger.stays
+        stays = self.context.stays
         noticed = [
             request
             for app in applications.values()

@@ -9,14 +9,16 @@ from licorne_core.extensions.notice.messages import AnswerNotices, Withdrawal
 from licorne_core.extensions.notice.standing import gives_way, is_legal, is_useful
 from licorne_core.handlers.lifecycle import look_again
 from licorne_core.handlers.outcome import Commands, Deadline, Deadlines, Firing, Outcome
-from licorne_core.handlers.victims import end_stay, stop_at_once, whom
 from licorne_core.ledger.promises import Promise
 from licorne_core.messages.effects import Effect
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
-from licorne_core.scheduling.preemption import Victim
+from licorne_core.scheduling.stays import end_stay
+from licorne_core.standard.preemption.extension import preemption_of
+from licorne_core.standard.preemption.stopping import stop_at_once, whom
+from licorne_core.standard.preemption.victims import Victim
 from licorne_core.values.timers import Timer
 
 
@@ -28,7 +30,7 @@ def _own(partition: Partition) -> Notices:
 
 def _notice_of(partition: Partition, request: Request) -> UnderNotice | None:
     """The notice of a victim; None for one that is not under notice."""
-    stay = partition.ledger.stays.get(request)
+    stay = partition.stays.get(request)
     return stay if isinstance(stay, UnderNotice) else None
 
 
@@ -73,7 +75,7 @@ def _notice_over(
     app = notice.app
     if not _is_needed(partition, notice, now):
         for one in notice.unit:
-            if one in partition.ledger.stays:
+            if one in partition.stays:
                 _spare(partition, app, one, now, outcome)
     elif now < notice.stops_at:
         notice.stop_at(notice.stops_at)
@@ -84,7 +86,7 @@ def _notice_over(
 
 def _spare(partition: Partition, app: Application, request: Request, now: float, outcome: Outcome) -> None:
     """Withdraw the notice of a victim, which runs on."""
-    record = end_stay(partition, request).record
+    record = end_stay(partition.stays, request).record
     partition.moves.move(app, request, RequestEvent.SPARE)
     if request.allocation is not None:
         look_again(partition, partition.nodes.by_id[request.allocation.node_id], now)
@@ -101,7 +103,7 @@ def _is_needed(partition: Partition, notice: UnderNotice, now: float) -> bool:
     if notice.is_final:
         return True
     if notice.needed is not None:
-        stays = partition.ledger.stays
+        stays = partition.stays
         return notice.needed(partition, notice.record, [one for one in notice.unit if one in stays])
     promises = partition.reservations.promises
     found = [promise for one in notice.unit if (promise := promises.of_victim(one)) is not None]
@@ -128,14 +130,14 @@ def _stands(partition: Partition, promise: Promise, now: float) -> bool:
     ]
     node = None if promise.node_id is None else nodes.get(promise.node_id)
     is_required = request.ask.ask_class.required_node is not None
-    if node is None or not (is_required or partition.preemption.enabled):
+    if node is None or not (is_required or preemption_of(partition.check_context).remedy.enabled):
         return False
     promise.unbook()
     stands = is_useful(app, request, node)
     if stands and is_required:
         stands = gives_way(request, victims)
     elif stands:
-        stands = is_legal(partition.preemption.search, app, request, victims, now)
+        stands = is_legal(preemption_of(partition.check_context).search, app, request, victims, now)
     promise.book()
     return stands
 

@@ -8,15 +8,16 @@ again, as they count from the notice on.
 from collections.abc import Sequence
 
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.requests import Request, seconds_run
 from licorne_core.model.books import book_preempting, unbook_preempting
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.preemption import PreemptionSearch
-from licorne_core.scheduling.preemption.candidates import charges_of
-from licorne_core.scheduling.preemption.laws import entitled_queue, quota_shortage, stays_within_guarantee
-from licorne_core.scheduling.preemption.leaves import VictimLeaf
-from licorne_core.scheduling.preemption.victim_index import room_shortage
-from licorne_core.scheduling.preemption.victims import Candidate, Victim, WhatIf, age_of, kind_of, seconds_run
+from licorne_core.model.queues.guarantees import entitled_queue, stays_within_guarantee
+from licorne_core.standard.preemption.candidates import charges_of
+from licorne_core.standard.preemption.laws import quota_shortage
+from licorne_core.standard.preemption.leaves import VictimLeaf
+from licorne_core.standard.preemption.search import PreemptionSearch
+from licorne_core.standard.preemption.victim_index import room_shortage
+from licorne_core.standard.preemption.victims import Candidate, Victim, WhatIf, age_of, kind_of
 
 
 def is_useful(app: Application, request: Request, node: Node) -> bool:

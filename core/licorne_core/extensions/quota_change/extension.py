@@ -10,7 +10,7 @@ from licorne_core.extensions.quota_change.clock import QuotaClock, terms_of
 from licorne_core.extensions.quota_change.recount import check_starts
 from licorne_core.extensions.quota_change.victims import Enforcement, still_exceeds
 from licorne_core.handlers.outcome import TimerJob
-from licorne_core.handlers.victims import record_of, stop_victims
+from licorne_core.ledger.stops import numbers_of
 from licorne_core.messages.events.records import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.model.apps.application import Application
@@ -18,9 +18,10 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
 from licorne_core.points import Extension, Former
-from licorne_core.scheduling.preemption import Victim
-from licorne_core.scheduling.preemption.ledger import numbers_of
 from licorne_core.scheduling.rules import CheckContext
+from licorne_core.standard.preemption.extension import preemption_of
+from licorne_core.standard.preemption.stopping import record_of, stop_victims
+from licorne_core.standard.preemption.victims import Victim
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import EMPTY, charge, describe
 from licorne_core.values.timers import Due, Timer
@@ -93,8 +94,9 @@ def _enforce(job: TimerJob, clock: QuotaClock, queue: Queue) -> Iterator[int]:
     """Enforce one maximum, as long as the settings want it."""
     partition = job.partition
     before = {queue: numbers_of(queue)}
-    search = partition.preemption.search
-    found = Enforcement(queue, partition.losses, search.assumed_checkpoint, search.units, job.now)
+    preemption = preemption_of(partition.check_context)
+    search = preemption.search
+    found = Enforcement(queue, preemption.losses, search.assumed_checkpoint, search.units, job.now)
 
     def stop(victims: Sequence[Victim]) -> None:
         records = []

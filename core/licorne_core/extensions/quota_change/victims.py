@@ -6,11 +6,11 @@ promises either: promised asks are placed only below the maximum.
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 
-from licorne_core.model.apps.requests import MAY_GO, Request
+from licorne_core.model.apps.requests import MAY_GO, Request, seconds_lost, seconds_run
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.ledger import Losses, loss_of
-from licorne_core.scheduling.preemption.units import Units
-from licorne_core.scheduling.preemption.victims import Victim, amounts_of, kind_of, seconds_lost, seconds_run
+from licorne_core.standard.preemption.losses import Losses, loss_of
+from licorne_core.standard.preemption.units import Units
+from licorne_core.standard.preemption.victims import Victim, amounts_of, kind_of
 from licorne_core.values.resources import EMPTY, Items, Resources, charge, without_zeros
 from licorne_core.values.slices import PART, in_runs, put_in_order
 

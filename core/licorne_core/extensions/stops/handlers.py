@@ -9,7 +9,6 @@ from licorne_core.handlers.assumed import roll_back_all
 from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time
 from licorne_core.handlers.operators import not_there, partition_meant
 from licorne_core.handlers.outcome import Commands, OutcomeJob, time_out
-from licorne_core.handlers.victims import stop_at_once
 from licorne_core.messages.effects import ApplicationUpdate, Effect, Release
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
@@ -17,6 +16,7 @@ from licorne_core.model.apps.requests import MAY_GO, Request, RequestState, is_a
 from licorne_core.model.apps.states import AppEvent
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.standard.preemption.stopping import stop_at_once
 from licorne_core.values.app_states import AppState
 from licorne_core.values.slices import PART, put_in_order
 

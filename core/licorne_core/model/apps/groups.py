@@ -29,6 +29,9 @@ RESERVATION_AGE = 2.0
 GroupKey = tuple[AskClass, str, bool]
 """Common properties of a group's asks: class, task group, placeholder or not."""
 
+SEARCH_INTERVAL = 15.0
+"""Seconds from a failed search for what helps an ask to the next one (spec § 9.2)."""
+
 
 def group_key(ask: Ask) -> GroupKey:
     """The key of the group that the ask belongs to."""

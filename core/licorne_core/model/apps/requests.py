@@ -313,3 +313,22 @@ def place_of(request: Request) -> Place:
 def is_ask(request: Request) -> bool:
     """True if the RM knows it as an ask."""
     return request.is_pending or request.state in SHOWN_AS_ASKS
+
+
+def seconds_run(request: Request, now: float) -> float:
+    """Run time in seconds; a recovered allocation runs since the creation of its ask."""
+    allocation = request.allocation
+    assert allocation is not None, f"{request!r} runs nowhere"
+    brought = request.ask.node_id is not None
+    return now - (request.create_time if brought else allocation.allocation_time)
+
+
+def seconds_lost(request: Request, assumed: float | None, now: float) -> float:
+    """Seconds of work that are lost if the request is stopped now: those since its last checkpoint.
+
+    `assumed` is the checkpoint of a request whose RM has said none, in unix seconds: the median of
+    its leaf. Without either all that has run is lost.
+    """
+    run = seconds_run(request, now)
+    since = assumed if request.checkpoint is None else request.checkpoint
+    return run if since is None else max(0.0, min(run, now - since))

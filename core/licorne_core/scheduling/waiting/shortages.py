@@ -9,7 +9,6 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, SharedQuota, headroom, within_max
-from licorne_core.scheduling.preemption import Refusal
 from licorne_core.scheduling.waiting.blockers import Blocker, Blockers, Pool, Shortage
 from licorne_core.scheduling.waiting.waiting_line import Amounts
 from licorne_core.values.asks import AskClass
@@ -105,8 +104,8 @@ class Kept(Blocker):
         super().__init__()
         self._all = nodes
         self.ask_class = ask_class
-        self.refusal: Refusal | None = None
-        """Result of the last search."""
+        self.refusal: object = None
+        """Result of the last search, for those who search."""
         self.since = 0
         """Number of nodes given up before that search."""
         self.until = 0.0
@@ -152,7 +151,7 @@ class KeptNodes:
             return None
         return known
 
-    def note(self, leaf: Queue, request: Request, refusal: Refusal, now: float, until: float) -> Kept:
+    def note(self, leaf: Queue, request: Request, refusal: object, now: float, until: float) -> Kept:
         """Note a search that failed because nodes are reserved: alike asks wait for them."""
         self._forget_expired(now)
         likeness = _likeness(leaf, request)

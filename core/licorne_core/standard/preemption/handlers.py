@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from licorne_core.handlers.outcome import Answered, Answers, Commands, Decisions, Outcome
-from licorne_core.handlers.victims import record_of, stop_victims
+from licorne_core.ledger.stops import numbers_of
 from licorne_core.messages.commands import AnswerPreemptions, FailMode
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.preemption import PreemptionRule
@@ -19,19 +19,15 @@ from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.points import MOST_SETTLED
 from licorne_core.scheduling.calls import Call
 from licorne_core.scheduling.checks import STOPPABLE, application_blocker
-from licorne_core.scheduling.measures import stops_preemption
-from licorne_core.scheduling.preempting import (
-    PreemptionCall,
-    Proposal,
-    ToClear,
-    ToPreempt,
-    preemption_request_of,
-)
-from licorne_core.scheduling.preemption import Plan, Victim
-from licorne_core.scheduling.preemption.hosts import is_free_for
-from licorne_core.scheduling.preemption.ledger import numbers_of
-from licorne_core.scheduling.preemption.planning import Score
 from licorne_core.standard.predicates.checks import PredicateCheck, checks_of
+from licorne_core.standard.preemption.decisions import PreemptionCall, Proposal, ToClear, ToPreempt, ask_about
+from licorne_core.standard.preemption.extension import preemption_of
+from licorne_core.standard.preemption.hosts import is_free_for
+from licorne_core.standard.preemption.planning import Plan, Score
+from licorne_core.standard.preemption.remedy import stops_preemption
+from licorne_core.standard.preemption.requests import ask_about_victims, pause, preemption_request_of
+from licorne_core.standard.preemption.stopping import record_of, stop_victims
+from licorne_core.standard.preemption.victims import Victim
 from licorne_core.values.ids import NodeId
 
 
@@ -55,7 +51,9 @@ class Choice(NamedTuple):
 def preempt(partition: Partition, found: ToPreempt, now: float, outcome: Outcome) -> None:
     """Stop the victims of the best plan. Where the RM has a say in the ask it is asked first."""
     app, request, plans = found
-    if partition.preemption.asks_rm(request) and _ask(partition, app, request, plans):
+    if preemption_of(partition.check_context).remedy.asks_rm(request) and _ask(
+        partition, app, request, plans
+    ):
         return
     best = plans[0]
     rule = PreemptionRule.GUARANTEE
@@ -67,16 +65,17 @@ def _ask(partition: Partition, app: Application, request: Request, plans: tuple[
     group: AskGroup = request.group
     wants = preemption_request_of(group)
     assert wants is not None, f"{request!r} has asked for victims"
-    preemption, proposal = partition.preemption, Proposal(app, wants, request, plans)
-    if preemption.rm_judges_victims:
-        preemption.ask(partition.calls, proposal)
+    remedy = preemption_of(partition.check_context).remedy
+    proposal = Proposal(app, wants, request, plans)
+    if remedy.rm_judges_victims:
+        ask_about(proposal, partition.calls)
     else:
         proposal = proposal.upto_known()
         if not proposal.unknown:
             return False
         checks_of(partition.check_context).ask_for(proposal, request, proposal.unknown)
-    preemption.questions_open.count += 1
-    partition.escalation.ask_about_victims(wants)
+    remedy.questions_open.count += 1
+    ask_about_victims(partition.escalation, wants)
     return True
 
 
@@ -151,7 +150,7 @@ def proposal_overdue(partition: Partition, call: Call, now: float, outcome: Outc
         needed = {plan.node.node_id: plan.start for plan in proposal.plans}
         _settle(partition, proposal, _choices(proposal.plans, needed), (), now, outcome)
     elif _is_current(partition, proposal):
-        partition.escalation.pause(proposal.wants, now)
+        pause(partition.escalation, proposal.wants, now)
 
 
 def _proposal_of(call: Call) -> Proposal:
@@ -163,8 +162,9 @@ def _proposal_of(call: Call) -> Proposal:
 
 def _note_answer(partition: Partition) -> None:
     """A question is not open any more: where too many were, another ask may have its turn."""
-    partition.preemption.questions_open.count -= 1
-    partition.dirty.mark((partition.preemption,))
+    remedy = preemption_of(partition.check_context).remedy
+    remedy.questions_open.count -= 1
+    partition.dirty.mark((remedy,))
 
 
 def _choices(plans: Iterable[Plan], needed: Mapping[NodeId, int]) -> list[Choice]:
@@ -198,7 +198,7 @@ def _settle(
         partition.escalation.try_again(wants, now)
         return
     partition.dirty.open_blockers()
-    search = partition.preemption.search
+    search = preemption_of(partition.check_context).search
     is_allowed = _is_allowed(partition, app, wants.group, now)
     for _, plan, upto in choices if is_allowed else ():
         if search.stands(app, request, plan, upto, now):
@@ -213,7 +213,7 @@ def _settle(
     if is_allowed and any(_is_kept(partition, one.plan.node, request, now) for one in choices):
         partition.escalation.try_again(wants, now)
     else:
-        partition.escalation.pause(wants, now)
+        pause(partition.escalation, wants, now)
 
 
 def _is_kept(partition: Partition, node: Node, request: Request, now: float) -> bool:
@@ -264,7 +264,8 @@ def _stop_for(
     spared = None
     if rule is PreemptionRule.GUARANTEE:
         going = {victim.request for victim in victims}
-        spared = partition.preemption.search.spared(app, request, beneficiary.node, going, now)
+        search = preemption_of(partition.check_context).search
+        spared = search.spared(app, request, beneficiary.node, going, now)
     records = [
         replace(
             record_of(victim, rule, now),

@@ -31,9 +31,9 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.effort import LOOKS_OF_A_TRY, Search
 from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.guarantees import is_within_guarantee
 from licorne_core.scheduling.measures import first_blocker, is_cluster
 from licorne_core.scheduling.order import Holder
-from licorne_core.scheduling.preemption import is_within_guarantee
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.stages import Position, Stage
 from licorne_core.scheduling.waiting.blockers import Blocker

@@ -4,11 +4,12 @@ from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.measures import Candidate, first_blocker, to_clear
-from licorne_core.scheduling.preempting import ToClear
+from licorne_core.scheduling.measures import Candidate, first_blocker
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.stages import Position, Stage
 from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.standard.preemption.decisions import ToClear
+from licorne_core.standard.preemption.extension import preemption_of
 from licorne_core.standard.reservations.review import Review, ToGiveUp
 from licorne_core.values.asks import Reservation
 
@@ -37,7 +38,7 @@ class Reserved(Stage):
                 return leaf, app, request, found
             if isinstance(found, ToGiveUp):
                 return found
-            cleared = to_clear(context, app, request, found, now)
+            cleared = preemption_of(context).remedy.clear(app, request, found, now)
             if isinstance(cleared, ToClear):
                 if found is not None:
                     found.retire_if_unused()

@@ -94,7 +94,6 @@ def _check_pair(partition: Partition, app: Application, request: Request) -> Non
 
 def check_preemption(partition: Partition) -> None:
     """Raise InvariantBroken on a broken rule, with its name and place."""
-    partition.preemption.search.check()
     stopping: dict[Quota, list[Resources]] = {}
     promised: dict[Quota, list[Resources]] = {}
     kept: dict[Quota, list[Resources]] = {}

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from licorne_core.ledger.stops import KEPT, Ledger, numbers_of
 from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.ledger import KEPT, Ledger, Losses, loss_of, numbers_of
+from licorne_core.standard.preemption.extension import preemption_of
+from licorne_core.standard.preemption.losses import Losses, loss_of
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver, released
@@ -196,5 +198,5 @@ def test_losses_count_where_there_is_a_limit(properties: str, lost: dict[str, in
     driver.do(asks(ask("rich", "r", policy="s", memory=1)))
     driver.do(asks(ask("poor", "p", policy="o", memory=1)))
     assert len(released(driver.wait(5))) == 1
-    losses = driver.scheduler.partitions[PartitionName("[rm1]default")].losses
+    losses = preemption_of(driver.scheduler.partitions[PartitionName("[rm1]default")].check_context).losses
     assert losses.lost(QueuePath("root.rich"), driver.now) == lost

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from licorne_core.messages.effects import AllocationsMade
-from licorne_core.scheduling.preemption import Law
+from licorne_core.standard.preemption.laws import Law
 from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver

@@ -17,8 +17,9 @@ from licorne_core.messages.commands import (
 )
 from licorne_core.messages.effects import AskedCheck, AskedPreemption, Effect, PreemptionsAsked
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.preempting import MOST_QUESTIONS
-from licorne_core.scheduling.preemption import Law, Refusal
+from licorne_core.standard.preemption.laws import Law
+from licorne_core.standard.preemption.remedy import MOST_QUESTIONS
+from licorne_core.standard.preemption.search import Refusal
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import NodeId, PartitionName, RmId
 from support.core.builders import (

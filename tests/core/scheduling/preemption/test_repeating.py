@@ -5,7 +5,8 @@ import pytest
 from licorne_core.messages.commands import NodeAction, PredicatePolicy, TerminationType
 from licorne_core.messages.effects import Effect, PreemptionsAsked
 from licorne_core.messages.reasons import PreemptionCheck
-from licorne_core.scheduling.preemption import PreemptionSearch, search
+from licorne_core.standard.preemption import search
+from licorne_core.standard.preemption.search import PreemptionSearch
 from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import START, Driver, placed, released

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from licorne_core.model.apps.requests import RequestState
-from licorne_core.scheduling.preemption import required_node_victims, stays_too_full
+from licorne_core.standard.preemption.covering import required_node_victims, stays_too_full
 from licorne_core.values.ids import NodeId
 from support.preemption.asking import B, cluster, keys, queue, runs, waits
 from support.preemption.building import build

@@ -7,7 +7,7 @@ import pytest
 
 from licorne_core.config.schema import VictimOrder
 from licorne_core.model.apps.requests import RequestState
-from licorne_core.scheduling.preemption import Law, Out
+from licorne_core.standard.preemption.laws import Law, Out
 from support.preemption.asking import (
     NOW,
     A,

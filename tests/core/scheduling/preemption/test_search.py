@@ -7,9 +7,12 @@ from random import Random
 import pytest
 
 from licorne_core.model.apps.requests import MAY_GO
-from licorne_core.scheduling.preemption import Law, Plan, PreemptionSearch, Refusal, Victim, search
-from licorne_core.scheduling.preemption.victim_index import VictimIndex
-from licorne_core.scheduling.preemption.victims import age_of
+from licorne_core.standard.preemption import search
+from licorne_core.standard.preemption.laws import Law
+from licorne_core.standard.preemption.planning import Plan
+from licorne_core.standard.preemption.search import PreemptionSearch, Refusal
+from licorne_core.standard.preemption.victim_index import VictimIndex
+from licorne_core.standard.preemption.victims import Victim, age_of
 from licorne_core.values.ids import NodeId
 from support.preemption import asking
 from support.preemption.asking import ENDLESS, A, B, cluster, queue, runs, shown, waits
@@ -213,7 +216,7 @@ def test_an_old_search_finds_what_a_new_one_finds(part: range, first_nodes: int)
 @pytest.mark.worlds(one_in=4)
 def test_the_order_of_a_leaf_is_kept(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is booked, grows or ends: what may go stands there once, the youngest first."""
-    monkeypatch.setattr("licorne_core.scheduling.preemption.victims.MOST_ENDED", 2)
+    monkeypatch.setattr("licorne_core.standard.preemption.victims.MOST_ENDED", 2)
     went = 0
     for seed in part:
         built = build(Drawing(seed, 14).cluster())

@@ -7,9 +7,10 @@ import pytest
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption import Law, Refusal
 from licorne_core.scheduling.waiting import shortages
 from licorne_core.scheduling.waiting.shortages import Kept, KeptNodes
+from licorne_core.standard.preemption.laws import Law
+from licorne_core.standard.preemption.search import Refusal
 from licorne_core.values.ids import NodeId, QueuePath
 from support.core.builders import ask, config, register
 from support.core.driver import Driver

@@ -5,15 +5,15 @@ from heapq import merge
 from typing import Any
 
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import MAY_GO, Request
+from licorne_core.model.apps.requests import MAY_GO, Request, seconds_lost, seconds_run
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.laws import Fence, Out
-from licorne_core.scheduling.preemption.leaves import VictimLeaf, VictimLeaves
-from licorne_core.scheduling.preemption.ledger import loss_of
-from licorne_core.scheduling.preemption.units import Units
-from licorne_core.scheduling.preemption.victim_index import VictimIndex
-from licorne_core.scheduling.preemption.victims import (
+from licorne_core.standard.preemption.laws import Fence, Out
+from licorne_core.standard.preemption.leaves import VictimLeaf, VictimLeaves
+from licorne_core.standard.preemption.losses import loss_of
+from licorne_core.standard.preemption.units import Units
+from licorne_core.standard.preemption.victim_index import VictimIndex
+from licorne_core.standard.preemption.victims import (
     GROWTH,
     Age,
     Allowance,
@@ -24,8 +24,6 @@ from licorne_core.scheduling.preemption.victims import (
     age_of,
     costs_of,
     kind_of,
-    seconds_lost,
-    seconds_run,
 )
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Items, charge

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from licorne_core.config.schema import PreemptionPolicy
+from licorne_core.model.queues.guarantees import settled
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
 from licorne_core.values.ids import QueuePath
@@ -86,41 +87,6 @@ class Comparison(NamedTuple):
 
 ANY_PRIORITY = None
 """Highest priority of victims without a bound."""
-
-
-def settled(quota: Quota, name: str) -> int:
-    """Settled usage of a type."""
-    return quota.allocated.get(name, 0) - quota.preempting.get(name, 0) + quota.promised.get(name, 0)
-
-
-def guaranteed(queue: Queue, name: str) -> int:
-    """Guaranteed amount of a type; 0 for none."""
-    sizes = queue.guaranteed
-    due = 0 if sizes is None else sizes.get(name, 0)
-    return due if due > 0 else 0
-
-
-def entitled_queue(leaf: Queue, wanted: Items) -> Queue | None:
-    """Lowest queue from the leaf up that guarantees a type of the ask; None for none."""
-    for queue in leaf.lineage:
-        if queue.guaranteed is not None and any(guaranteed(queue, name) for name, _ in wanted):
-            return queue
-    return None
-
-
-def stays_within_guarantee(entitled: Queue, wanted: Items) -> bool:
-    """Law 4: True if the queue and the ask stay within the queue's guarantee of the ask's types."""
-    for name, value in wanted:
-        due = guaranteed(entitled, name)
-        if due and settled(entitled, name) + value > due:
-            return False
-    return True
-
-
-def is_within_guarantee(leaf: Queue, wanted: Items) -> bool:
-    """Law 4 as a whole: True if a queue guarantees a type of the ask, and stays within its guarantee."""
-    entitled = entitled_queue(leaf, wanted)
-    return entitled is not None and stays_within_guarantee(entitled, wanted)
 
 
 def exceeds_max(queue: Queue, wanted: Items) -> bool:

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.preemption.candidates import Candidates
-from licorne_core.scheduling.preemption.covering import REGULAR, Kinds, OtherNodes, sets_of
-from licorne_core.scheduling.preemption.hosts import AskHosts
-from licorne_core.scheduling.preemption.victims import (
+from licorne_core.standard.preemption.candidates import Candidates
+from licorne_core.standard.preemption.covering import REGULAR, Kinds, OtherNodes, sets_of
+from licorne_core.standard.preemption.hosts import AskHosts
+from licorne_core.standard.preemption.victims import (
     GROWTH,
     OPTED_OUT,
     ORIGINATOR,

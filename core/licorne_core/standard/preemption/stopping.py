@@ -1,32 +1,28 @@
 """Victims and their stop, which an extension may put off (spec §§ 9.4-9.6)."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from licorne_core.handlers.assumed import roll_back
 from licorne_core.handlers.outcome import Outcome
+from licorne_core.ledger.stops import numbers_of
 from licorne_core.messages.commands import TerminationType
 from licorne_core.messages.effects import Release
-from licorne_core.messages.events.allocations import (
-    checkpoint_in_future,
-    victim_of_drain,
-    victim_of_quota,
-    victim_preempted,
-)
+from licorne_core.messages.events.allocations import victim_of_drain, victim_of_quota, victim_preempted
 from licorne_core.messages.events.records import EventRecord
 from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
 from licorne_core.model.apps.members import unit_of
-from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.requests import Request, seconds_lost, seconds_run
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.preemption import Victim, loss_of
-from licorne_core.scheduling.preemption.ledger import Needed, Stay, numbers_of
-from licorne_core.scheduling.preemption.victims import seconds_lost, seconds_run
+from licorne_core.scheduling.stays import end_stay
+from licorne_core.standard.preemption.extension import preemption_of
+from licorne_core.standard.preemption.losses import loss_of
+from licorne_core.standard.preemption.victims import Victim
 from licorne_core.values.asks import Ask
-from licorne_core.values.tags import CHECKPOINT, LOST_WORK, read_seconds
 
 TEXTS = {
     PreemptionRule.GUARANTEE: "preempting allocations to free up resources to run ask: {}",
@@ -35,6 +31,10 @@ TEXTS = {
     PreemptionRule.DRAIN: "preempting allocations to drain node: {}",
 }
 """Messages to the RM, by rule."""
+
+
+Needed = Callable[[Partition, PreemptionRecord, Sequence[Request]], bool]
+"""Whether those of a unit that run on are still to be stopped, by partition and record."""
 
 
 class Stop(NamedTuple):
@@ -122,10 +122,11 @@ def stop(
 ) -> Release:
     """Book a victim that is stopped, and record it; return the release for its RM."""
     leaf = partition.leaf_of(app)
-    assumed = partition.preemption.search.assumed_checkpoint(leaf)
+    preemption = preemption_of(partition.check_context)
+    assumed = preemption.search.assumed_checkpoint(leaf)
     lost = seconds_lost(request, assumed, now)
     if leaf.settings.preemption_loss_limit:
-        partition.losses.add(leaf.path, loss_of(request.ask.ask_class.items, lost), now)
+        preemption.losses.add(leaf.path, loss_of(request.ask.ask_class.items, lost), now)
     partition.allocations.preempt(app, request)
     partition.reservations.promises.victim_stopped(request)
     partition.ledger.note(
@@ -164,55 +165,6 @@ def _event_of(record: PreemptionRecord, ask: Ask, now: float) -> EventRecord:
     return victim_preempted(now, ask, record.beneficiary_key, record.beneficiary_app_id, queue.path)
 
 
-# Stays
-
-
 def stop_at_once(partition: Partition, app: Application, request: Request, now: float) -> Release:
     """Stop a victim that runs on for a while; return the release for its RM."""
-    return stop(partition, app, request, end_stay(partition, request, stopped=True).record, now)
-
-
-def end_stay(partition: Partition, request: Request, *, stopped: bool = False) -> Stay:
-    """A victim that ran on for a while is `stopped`, goes on for good, or has ended."""
-    stay = partition.ledger.stays.pop(request)
-    stay.end(partition.ledger.stays, stopped=stopped)
-    return stay
-
-
-def ask_again(partition: Partition, now: float) -> None:
-    """Have it decided at once which victims go on: what chose them may have changed."""
-    for stay in partition.ledger.stays.values():
-        stay.reconsider(now)
-
-
-# Checkpoints
-
-
-def note_checkpoint(partition: Partition, app: Application, request: Request, ask: Ask, now: float) -> None:
-    """Note up to when the work of a running allocation is kept, if its RM says so in a tag.
-
-    One that lies in the future counts as now.
-    """
-    checkpoint = _checkpoint(ask, now)
-    if checkpoint is None:
-        return
-    if checkpoint > now:
-        partition.journal.note(checkpoint_in_future(now, request.ask, checkpoint))
-        checkpoint = now
-    if checkpoint != request.checkpoint:
-        request.checkpoint = checkpoint
-        partition.leaf_of(app).counters.checkpoints += 1
-
-
-def check_checkpoint(ask: Ask) -> None:
-    """Refuse an allocation whose tags say no checkpoint that can be read."""
-    _checkpoint(ask, 0.0)
-
-
-def _checkpoint(ask: Ask, now: float) -> float | None:
-    """Checkpoint that the tags say, in unix seconds; None for none."""
-    checkpoint = read_seconds(ask.tags, CHECKPOINT)
-    if checkpoint is not None:
-        return float(checkpoint)
-    lost = read_seconds(ask.tags, LOST_WORK, zero=True)
-    return None if lost is None else now - lost
+    return stop(partition, app, request, end_stay(partition.stays, request, stopped=True).record, now)

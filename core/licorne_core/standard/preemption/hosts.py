@@ -8,11 +8,11 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.candidates import Candidates
-from licorne_core.scheduling.preemption.laws import keeps_all
-from licorne_core.scheduling.preemption.victim_counts import CountsBySize, VictimCounts
-from licorne_core.scheduling.preemption.victim_index import VictimIndex, room_shortage
-from licorne_core.scheduling.preemption.victims import Vector, covers
+from licorne_core.standard.preemption.candidates import Candidates
+from licorne_core.standard.preemption.laws import keeps_all
+from licorne_core.standard.preemption.victim_counts import CountsBySize, VictimCounts
+from licorne_core.standard.preemption.victim_index import VictimIndex, room_shortage
+from licorne_core.standard.preemption.victims import Vector, covers
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AppId
 

@@ -10,19 +10,15 @@ from typing import TypeVar
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.guarantees import entitled_queue, stays_within_guarantee
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.candidates import Candidates
-from licorne_core.scheduling.preemption.hosts import room_lacking
-from licorne_core.scheduling.preemption.laws import (
-    entitled_queue,
-    fence_of,
-    quota_shortage,
-    stays_within_guarantee,
-)
-from licorne_core.scheduling.preemption.leaves import VictimLeaf
-from licorne_core.scheduling.preemption.planning import Plan
-from licorne_core.scheduling.preemption.victim_index import VictimIndex
-from licorne_core.scheduling.preemption.victims import Candidate, Victim, WhatIf, less
+from licorne_core.standard.preemption.candidates import Candidates
+from licorne_core.standard.preemption.hosts import room_lacking
+from licorne_core.standard.preemption.laws import fence_of, quota_shortage
+from licorne_core.standard.preemption.leaves import VictimLeaf
+from licorne_core.standard.preemption.planning import Plan
+from licorne_core.standard.preemption.victim_index import VictimIndex
+from licorne_core.standard.preemption.victims import Candidate, Victim, WhatIf, less
 
 Result = TypeVar("Result")
 

@@ -11,8 +11,8 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node, Recent
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.ledger import Losses
-from licorne_core.scheduling.preemption.victims import LeafAllocations, Vector
+from licorne_core.standard.preemption.losses import Losses
+from licorne_core.standard.preemption.victims import LeafAllocations, Vector
 from licorne_core.values.asks import Reservation
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, NodeId

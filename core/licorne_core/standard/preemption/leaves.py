@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from licorne_core.config.schema import PreemptionPolicy, VictimOrder
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.laws import (
+from licorne_core.standard.preemption.laws import (
     Comparison,
     Fence,
     Out,
@@ -15,8 +15,8 @@ from licorne_core.scheduling.preemption.laws import (
     highest_priority,
     is_over_guarantee,
 )
-from licorne_core.scheduling.preemption.victim_index import VictimIndex
-from licorne_core.scheduling.preemption.victims import Allowance
+from licorne_core.standard.preemption.victim_index import VictimIndex
+from licorne_core.standard.preemption.victims import Allowance
 from licorne_core.values.resources import Items
 
 

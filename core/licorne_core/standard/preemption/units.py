@@ -13,7 +13,7 @@ from licorne_core.model.apps.members import unit_of, units_of
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.victims import Allowance, Unit, Victim
+from licorne_core.standard.preemption.victims import Allowance, Unit, Victim
 from licorne_core.values.ids import AppId, NodeId
 
 _PARTS = "parts"

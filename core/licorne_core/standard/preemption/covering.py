@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.guarantees import stays_within_guarantee
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.candidates import Candidates
-from licorne_core.scheduling.preemption.laws import quota_shortage, stays_within_guarantee
-from licorne_core.scheduling.preemption.leaves import VictimLeaf
-from licorne_core.scheduling.preemption.units import Units
-from licorne_core.scheduling.preemption.victim_index import room_shortage
-from licorne_core.scheduling.preemption.victims import (
+from licorne_core.standard.preemption.candidates import Candidates
+from licorne_core.standard.preemption.laws import quota_shortage
+from licorne_core.standard.preemption.leaves import VictimLeaf
+from licorne_core.standard.preemption.units import Units
+from licorne_core.standard.preemption.victim_index import room_shortage
+from licorne_core.standard.preemption.victims import (
     GROWTH,
     Candidate,
     Unit,

@@ -22,32 +22,24 @@ from typing import Final, NamedTuple
 from licorne_core.config.schema import VictimOrder
 from licorne_core.messages.preemption import Spared
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.requests import Request, seconds_lost, seconds_run
 from licorne_core.model.effort import Search
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.guarantees import entitled_queue, guaranteed, settled, stays_within_guarantee
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.candidates import Candidates
-from licorne_core.scheduling.preemption.covering import gang_amounts, may_be_complete
-from licorne_core.scheduling.preemption.hosts import FIRST_NODES, AskHosts, next_to_yield
-from licorne_core.scheduling.preemption.laws import (
-    Comparison,
-    Law,
-    Out,
-    entitled_queue,
-    guaranteed,
-    quota_shortage,
-    settled,
-    stays_within_guarantee,
-)
-from licorne_core.scheduling.preemption.leaves import VictimLeaf
-from licorne_core.scheduling.preemption.ledger import Losses
-from licorne_core.scheduling.preemption.planning import Plan, Planning
-from licorne_core.scheduling.preemption.standing import candidates_for, plan_stands, without_promise
-from licorne_core.scheduling.preemption.units import Units
-from licorne_core.scheduling.preemption.victim_counts import CountsBySize
-from licorne_core.scheduling.preemption.victim_index import VictimIndex
-from licorne_core.scheduling.preemption.victims import WhatIf, seconds_lost, seconds_run
+from licorne_core.standard.preemption.candidates import Candidates
+from licorne_core.standard.preemption.covering import gang_amounts, may_be_complete
+from licorne_core.standard.preemption.hosts import FIRST_NODES, AskHosts, next_to_yield
+from licorne_core.standard.preemption.laws import Comparison, Law, Out, quota_shortage
+from licorne_core.standard.preemption.leaves import VictimLeaf
+from licorne_core.standard.preemption.losses import Losses
+from licorne_core.standard.preemption.planning import Plan, Planning
+from licorne_core.standard.preemption.standing import candidates_for, plan_stands, without_promise
+from licorne_core.standard.preemption.units import Units
+from licorne_core.standard.preemption.victim_counts import CountsBySize
+from licorne_core.standard.preemption.victim_index import VictimIndex
+from licorne_core.standard.preemption.victims import WhatIf
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import Resources

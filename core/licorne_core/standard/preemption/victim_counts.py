@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.node_search.index import StillLooking
-from licorne_core.scheduling.preemption.laws import keeps_all
-from licorne_core.scheduling.preemption.victim_index import VictimIndex, is_taken, removed_of, room_shortage
-from licorne_core.scheduling.preemption.victims import Vector
+from licorne_core.standard.preemption.laws import keeps_all
+from licorne_core.standard.preemption.victim_index import VictimIndex, is_taken, removed_of, room_shortage
+from licorne_core.standard.preemption.victims import Vector
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import Items

@@ -1,0 +1,218 @@
+"""The remedy of preemption: victims stop for an ask (spec §§ 9.2, 9.5).
+
+The searches of one turn are bounded, by leaf and by work, so that an ask that preemption cannot help
+does not slow others. A pass never waits for an answer of the RM.
+"""
+
+from licorne_core.model.apps.application import Application, Asking
+from licorne_core.model.apps.groups import SEARCH_INTERVAL, AskGroup
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.states import SCHEDULABLE
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.quotas import Quota
+from licorne_core.model.rm_context import RmContext
+from licorne_core.scheduling.checks import ask_blocker
+from licorne_core.scheduling.measures import REFUSAL_TIME, Remedy, is_cluster
+from licorne_core.scheduling.rules import CheckContext
+from licorne_core.scheduling.waiting.blockers import Blocker, Blockers, FullRoot, OfThing
+from licorne_core.scheduling.waiting.shortages import Kept, QuotaShortage
+from licorne_core.standard.preemption.covering import required_node_victims, stays_too_full
+from licorne_core.standard.preemption.decisions import ToClear, ToPreempt
+from licorne_core.standard.preemption.laws import Law
+from licorne_core.standard.preemption.planning import Plan
+from licorne_core.standard.preemption.requests import ANY_VERSION, PreemptionRequest, pause, wait_for
+from licorne_core.standard.preemption.search import PreemptionSearch, Refusal
+
+MOST_SEARCHES = 10
+"""Most searches for the asks of a leaf in one turn (spec § 9.2)."""
+
+MOST_QUESTIONS = 128
+"""Most asks of a partition with an open question about victims, or about their nodes."""
+
+MOST_PLANS = 10
+"""Most nodes in a question about victims (spec § 9.4.5)."""
+
+NO_FIT_ON_REQUIRED_NODE = "No fit on required node, preemption does not help"
+DOES_NOT_HELP = "Preemption does not help"
+REASONS = {
+    Law.NO_GUARANTEE: "Preemption queue guarantees check failed",
+    Law.OVER_GUARANTEE: "Preemption queue guarantees check failed",
+    Law.GANG_INCOMPLETE: "Preemption helped but short of resources",
+    Law.NOT_ENOUGH: "Preemption helped but short of resources",
+}
+"""Log texts of an ask for search outcomes other than "preemption does not help"."""
+
+
+class NextTurn(OfThing):
+    """The leaf has used up its searches of this turn."""
+
+    __slots__ = ("_remedy",)
+
+    def __init__(self, leaf: Queue, blockers: Blockers, remedy: "Preempting") -> None:
+        """Start without blocked asks."""
+        super().__init__(leaf, blockers)
+        self._remedy = remedy
+
+    def lets_through(self) -> bool:
+        """True if the leaf has a search left."""
+        return self._remedy.has_search(self.thing)
+
+
+class QuestionsOpen(Blocker):
+    """Blocks asks with a victim question while too many questions are open."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        """Start without open questions."""
+        super().__init__()
+        self.count = 0
+        """Number of open victim questions of this partition."""
+
+    def lets_through(self) -> bool:
+        """True if it may be asked for another one."""
+        return self.count < MOST_QUESTIONS
+
+
+class Preempting(Remedy):
+    """Victims stop for the ask."""
+
+    def __init__(self, context: CheckContext, search: PreemptionSearch) -> None:
+        """Start without searches."""
+        super().__init__(context)
+        self.search: PreemptionSearch = search
+        self.enabled = False
+        """False if only asks that require a node preempt (spec § 9.5)."""
+        self._rm: RmContext = context.rm
+        self._blockers: Blockers = context.wakeups.blockers
+        self.used = self._searches = dict[Queue, int]()
+        self.questions_open = QuestionsOpen()
+        """Blocks asks with a victim question while too many questions are open."""
+        self._blockers.add(self, self.questions_open)
+
+    def begin_turn(self) -> list[NextTurn]:
+        """Allow all leaves their searches again; return the blockers of asks that wait for this."""
+        self._searches.clear()
+        return list(self._blockers.of(NextTurn).values())
+
+    @property
+    def is_postponed(self) -> bool:
+        """True if a search is put off until the next turn."""
+        return any(not blocker.lets_through() for blocker in self._blockers.of(NextTurn).values())
+
+    def has_search(self, leaf: Queue) -> bool:
+        """True if the leaf has a search left in this turn."""
+        return self._searches.get(leaf, 0) < MOST_SEARCHES
+
+    def helps(self, group: AskGroup, over: Quota | None) -> bool:
+        """True if a queue or the nodes stop asks that may go to any node."""
+        is_ours = over is None or isinstance(over, Queue)
+        return is_ours and self.enabled and group.ask_class.required_node is None
+
+    def decide(self, wants: PreemptionRequest, request: Request, now: float) -> ToPreempt | Blocker | None:
+        """The plans with victims to stop (spec § 9.2), or the blocker; None for a pause."""
+        context, app = self.context, wants.app
+        leaf: Queue = app.leaf
+        blocker = stops_preemption(context, app, wants.group) or self._kept(leaf, wants, request, now)
+        if blocker is not None:
+            return blocker
+        if self.asks_rm(request) and not self.questions_open.lets_through():
+            return self.questions_open
+        if not self.has_search(leaf):
+            return self._blockers.get(NextTurn, leaf, self)
+        self._searches[leaf] = self._searches.get(leaf, 0) + 1
+        wants.waits_for = None
+        version = context.dirty.version + context.index.version
+        if wants.searched_at != version or wants.searched_for is not request:
+            found = self._find(wants, request, now)
+            if not isinstance(found, Refusal):
+                wants.refusal = None
+                return ToPreempt(app, request, found)
+            wants.refusal, wants.searched_for = found, request
+            wants.group.note(REASONS.get(found.law, DOES_NOT_HELP), now)
+            if found.law is Law.NODES_KEPT:
+                # Only reserved nodes made the search fail.
+                until = now + SEARCH_INTERVAL
+                kept = context.wakeups.kept_nodes.note(leaf, request, found, now, until)
+                wait_for(context.escalation, wants, kept, now)
+                return kept
+            # A refusal that time can lift is searched again even without a change.
+            wants.searched_at = version if found.until is None else ANY_VERSION
+        pause(context.escalation, wants, now)
+        return None
+
+    def _kept(self, leaf: Queue, wants: PreemptionRequest, request: Request, now: float) -> Kept | None:
+        """Blocker for kept nodes that the ask, or another ask of its likeness, waits for."""
+        kept: Kept | None = wants.waits_for
+        if kept is not None and now < wants.waits_until and not kept.lets_through():
+            return kept
+        kept = self.context.wakeups.kept_nodes.find(leaf, request, now)
+        if kept is not None:
+            assert isinstance(kept.refusal, Refusal), "the wait was noted here"
+            wants.refusal, wants.searched_for = kept.refusal, request
+            wait_for(self.context.escalation, wants, kept, now)
+        return kept
+
+    def _find(self, wants: PreemptionRequest, request: Request, now: float) -> tuple[Plan, ...] | Refusal:
+        """Plans for the ask, or the refusal by a law. `now` is in unix seconds."""
+        most = MOST_PLANS if self.asks_rm(request) else 1
+        in_vain = wants.group.refused_stops
+        refused = (*wants.refused, *(() if in_vain is None else in_vain.nodes))
+        found = self.search.find(wants.app, request, now, most=most, refused=refused)
+        if not isinstance(found, Refusal):
+            return tuple(found)
+        if found.law is Law.RM_REFUSED and wants.refused:
+            # The RM may accept next time.
+            return found._replace(until=now + SEARCH_INTERVAL)
+        return found
+
+    def clear(
+        self, app: Application, request: Request, found: Blocker | None, now: float
+    ) -> ToClear | FullRoot | None:
+        """Victims for an ask that only its required node stops (§ 9.5), or the blocker that keeps them.
+
+        A full cluster does not count as an obstacle, as victims make room in it, if they make enough.
+        """
+        context = self.context
+        required = request.ask.ask_class.required_node
+        if required is None or request.triggered or app.state not in SCHEDULABLE:
+            return None
+        if found is not None and not is_cluster(found, app.leaf):
+            return None
+        node = context.nodes[required]
+        units = self.search.units()
+        victims = required_node_victims(app, request, node, context.applications, units)
+        root = app.leaf.lineage[-1]
+        if victims and not stays_too_full(root, request, node, victims):
+            return ToClear(app, request, node, victims)
+        group: AskGroup = request.group
+        if now >= group.refused_at + REFUSAL_TIME:
+            group.refused_at = now
+            group.note(NO_FIT_ON_REQUIRED_NODE, now)
+            context.watch.no_victims(request.ask, required, now)
+        return context.wakeups.blockers.get(FullRoot, root) if victims else None
+
+    def asks_rm(self, request: Request) -> bool:
+        """True if the RM is asked before any victim of the request is stopped (spec § 9.4.5).
+
+        It chooses among the victims, or judges the nodes.
+        """
+        return self._rm.predicates is not None and request.ask.ask_class.predicate is not None
+
+    @property
+    def rm_judges_victims(self) -> bool:
+        """True if the RM is asked about victims, too, not only about nodes."""
+        policy = self._rm.predicates
+        return policy is not None and policy.judges_victims
+
+
+def stops_preemption(context: CheckContext, app: Application, group: AskGroup) -> Blocker | None:
+    """Return the blocker that preemption cannot remove; a queue's maximum is none (spec § 9.2)."""
+    blocker = ask_blocker(context, Asking(app, group))
+    if not (isinstance(blocker, QuotaShortage) and isinstance(blocker.quota, Queue)):
+        return blocker
+    blocker.retire_if_unused()
+    if group.ask_class.predicate is not None and context.predicates.full:
+        # Owed answers block the ask in addition to the maximum.
+        return context.predicates.owed
+    return None

@@ -1,0 +1,109 @@
+"""The asks that may preempt others, and when victims are searched for again (spec § 9.2).
+
+An ask may preempt others when it is old enough, and a queue's maximum or the lack of a node stops
+it. A failed search is repeated after a while, if the books have changed by then.
+"""
+
+from math import inf
+
+from licorne_core.model.apps.groups import SEARCH_INTERVAL, AgedAsks, AskGroup, waits
+from licorne_core.model.apps.requests import Place, Request
+from licorne_core.model.nodes.node import Node
+from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.waiting.shortages import Kept
+from licorne_core.standard.preemption.search import Refusal
+
+ANY_VERSION = -1
+"""Version that allows a search at any time."""
+
+
+class PreemptionRequest(AgedAsks):
+    """The asks of a group that may preempt others (spec § 9.2).
+
+    After a failed search it pauses for a while. If nodes are reserved for others, it waits for
+    these.
+    """
+
+    __slots__ = ("is_asking", "refusal", "refused", "searched_at", "searched_for", "waits_for", "waits_until")
+
+    step = 2
+
+    def __init__(self, group: AskGroup, now: float) -> None:
+        """Start with all asks of the group."""
+        self.searched_at = ANY_VERSION
+        """Version of the last failed search: the same search would fail again."""
+        self.searched_for: Request | None = None
+        """The ask that this search was for."""
+        self.refusal: Refusal | None = None
+        """Refusal of the last search; None if it succeeded."""
+        self.refused: dict[Node, None] = {}
+        """Nodes refused by the RM since the last search that stopped victims or failed."""
+        self.is_asking = False
+        """True if the RM is being asked which victims have to go."""
+        self.waits_for: Kept | None = None
+        """The kept nodes that it waits for, if it does."""
+        self.waits_until = -inf
+        """Time at which it has waited long enough for them, in unix seconds."""
+        super().__init__(group, now)
+
+    def age(self) -> float:
+        """`preemption.delay` of the leaf."""
+        delay: float = self.app.leaf.settings.preemption_delay
+        return delay
+
+    def qualifies(self, place: Place) -> bool:
+        """True if the ask may preempt others, and has not done so."""
+        request = place.request
+        return waits(place) and request.ask.allow_preempt_other and not request.triggered
+
+    def rests(self, now: float) -> bool:
+        """True while the RM is asked about victims, too."""
+        return self.is_asking or super().rests(now)
+
+    def held_until(self, now: float) -> float | None:
+        """The end of the time that follows stops in vain."""
+        in_vain = self.group.refused_stops
+        until: float | None = None if in_vain is None or now >= in_vain.until else in_vain.until
+        return until
+
+    def end_wait(self, now: float) -> bool:
+        """It has waited long enough for kept nodes."""
+        if self.waits_for is None or now < self.waits_until:
+            return False
+        self.waits_for = None
+        return True
+
+    def next_time(self, now: float) -> float | None:
+        """Time at which the next ask is old enough, or the wait for kept nodes ends."""
+        maturing = super().next_time(now)
+        if self.waits_for is None:
+            return maturing
+        return self.waits_until if maturing is None else min(maturing, self.waits_until)
+
+
+def preemption_request_of(group: AskGroup) -> PreemptionRequest | None:
+    """The group's request for victims, if it has one."""
+    wants = group.remedy_requests.get(PreemptionRequest)
+    return wants if isinstance(wants, PreemptionRequest) else None
+
+
+def pause(escalation: Escalation, wants: PreemptionRequest, now: float) -> None:
+    """Pause after a failed or unusable search; the next search ignores earlier refusals."""
+    wants.refused.clear()
+    wants.waits_for = None
+    escalation.rest(wants, now + SEARCH_INTERVAL)
+
+
+def wait_for(escalation: Escalation, wants: PreemptionRequest, kept: Kept, now: float) -> None:
+    """Wait until a node with victims, which is reserved for another ask, is given up."""
+    wants.refused.clear()
+    wants.searched_at = ANY_VERSION
+    wants.waits_for, wants.waits_until = kept, kept.until
+    escalation.set_deadline(wants, wants.next_time(now))
+
+
+def ask_about_victims(escalation: Escalation, wants: PreemptionRequest) -> None:
+    """Suspend searches while the RM is asked about victims."""
+    wants.is_asking = True
+    wants.waits_for = None
+    escalation.withdraw(wants)
