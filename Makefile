@@ -105,7 +105,7 @@ WITH := not bench and not promtool and not helm and not wheels and not image and
 
 # What is tested as it is built, too: the core, without what is not compiled, and what is on the wire.
 PLAIN := $(addprefix tests/core/,config whatif)
-WIRE := $(addprefix tests/,attacks client e2e $(addprefix server/,members rms security services transport wire workers))
+WIRE := $(addprefix tests/,attacks client e2e $(addprefix server/,assembly members rms security services transport wire))
 BUILT_FILES := $(WIRE) tests/core tests/standard tests/scenarios tests/properties
 
 # Of what is tested as it is built, only what needs the sources is played here: what is slow runs once.
@@ -153,7 +153,7 @@ test-kube: install $(HELM) $(DASHBOARD) ## Licorne, the shim and the chart on a 
 	@command -v etcd > /dev/null || { echo 'test-kube: etcd is not installed; Debian has it in the package etcd-server' >&2; exit 1; }
 	@$(BIN)/python -c "from licorne_tools.kube.programs import SOURCES, built; built(list(SOURCES))"
 	@LICORNE_HELM=$(CURDIR)/$(HELM) $(BIN)/pytest -m kube --timeout=600 -o faulthandler_timeout=0 tests/kube \
-	  $(wildcard tests/server/coordination/test_store_contract*.py)
+	  $(wildcard tests/server/store/coordination/test_store_contract*.py)
 
 chart: $(HELM) $(DASHBOARD) ## into dist/: the chart as one file, with the dashboard drawn
 	@$(HELM) package $(CHART) --destination dist

@@ -17,11 +17,11 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from licorne_server.simulation.bars import percent, picture, span, work
-from licorne_server.simulation.figures import Figures
-from licorne_server.simulation.loads import LOADS, Load
-from licorne_server.simulation.policies import POLICIES
-from licorne_server.simulation.runs import Config, Run, Setup, Source, play
+from licorne_server.lab.simulation.bars import percent, picture, span, work
+from licorne_server.lab.simulation.figures import Figures
+from licorne_server.lab.simulation.loads import LOADS, Load
+from licorne_server.lab.simulation.policies import POLICIES
+from licorne_server.lab.simulation.runs import Config, Run, Setup, Source, play
 
 PAGE = Path(__file__).with_name("decisions.md")
 PICTURE = Path(__file__).with_name("decisions.svg")

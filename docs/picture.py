@@ -24,9 +24,9 @@ from licorne.v1.state_pb2 import ListPartitionsRequest, ListQueuesRequest, Parti
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.scheduler import Scheduler
-from licorne_server.commands.demo.world import GANG, OWNER, Submission, World, worlds
+from licorne_server.assembly.server import running
+from licorne_server.lab.demo.world import GANG, OWNER, Submission, World, worlds
 from licorne_server.process.settings import Address, Settings
-from licorne_server.services.server import running
 from licorne_server.telemetry.logs import set_up
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from licorne import Application, Ask, Client, Node
 from licorne_cli.commands import main as licorne
 from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.scheduler import Scheduler
+from licorne_server.assembly.server import running
 from licorne_server.process.bounds import RmBounds
 from licorne_server.process.settings import Address, Settings
-from licorne_server.services.server import running
 from licorne_server.telemetry.logs import set_up
 
 PAGE = Path(__file__).with_name("recipes.md")

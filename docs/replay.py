@@ -19,14 +19,14 @@ from licorne_cli.commands import main as licorne
 from licorne_core.messages.commands import Command, Options
 from licorne_core.messages.effects import Effect
 from licorne_core.values.asks import AskClass
-from licorne_server.journal.codec import entry
-from licorne_server.journal.digest import DigestOf
-from licorne_server.journal.folder import Folder
-from licorne_server.journal.records import Digest, Header, JournalState
-from licorne_server.journal.writer import Writer
-from licorne_server.simulation.cluster import NodeKind
-from licorne_server.simulation.playing import Playing
-from licorne_server.simulation.workload import Group, Job
+from licorne_server.engine.journal.codec import entry
+from licorne_server.engine.journal.digest import DigestOf
+from licorne_server.engine.journal.folder import Folder
+from licorne_server.engine.journal.records import Digest, Header, JournalState
+from licorne_server.engine.journal.writer import Writer
+from licorne_server.lab.simulation.cluster import NodeKind
+from licorne_server.lab.simulation.playing import Playing
+from licorne_server.lab.simulation.workload import Group, Job
 
 PICTURE = Path(__file__).with_name("replay.svg")
 MORNING = 1_790_000_000.0

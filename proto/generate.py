@@ -1,7 +1,7 @@
 """Make the wire code from the .proto files, or check that it is up to date.
 
     python proto/generate.py            rewrite clients/python/licorne/{v1,si}, clients/go/licornev1,
-                                        server/licorne_server/coordination/pb
+                                        server/licorne_server/store/coordination/pb
     python proto/generate.py --check    compare only; exit 1 where they differ
 
 Runs in an environment of its own, made from proto/requirements.txt. The Go code needs a Go
@@ -28,7 +28,7 @@ PLUGINS = ("mypy", "mypy_grpc")
 PYTHON_OWNED = (
     "clients/python/licorne/v1",
     "clients/python/licorne/si",
-    "server/licorne_server/coordination/pb",
+    "server/licorne_server/store/coordination/pb",
 )
 GO_OWNED = ("clients/go/licornev1",)
 SUFFIXES = {".py", ".pyi", ".go"}
@@ -83,7 +83,7 @@ def generate_server(target: Path) -> None:
         ],
         SERVER_PROTO,
     )
-    (target / "licorne_server" / "coordination" / "pb" / "__init__.py").write_text(PACKAGE_MARK)
+    (target / "licorne_server" / "store" / "coordination" / "pb" / "__init__.py").write_text(PACKAGE_MARK)
 
 
 def generate_go(target: Path, go: str) -> None:

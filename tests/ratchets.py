@@ -14,11 +14,12 @@ TABLE = Path(__file__).parent / "ratchets.toml"
 CORE = ROOT / "core" / "licorne_core"
 SERVER = ROOT / "server" / "licorne_server"
 CLIENT = ROOT / "clients" / "python" / "licorne"
-GENERATED = (CLIENT / "v1", CLIENT / "si", SERVER / "coordination" / "pb")
+GENERATED = (CLIENT / "v1", CLIENT / "si", SERVER / "store" / "coordination" / "pb")
 CLI = ROOT / "clients" / "cli" / "licorne_cli"
-COMMANDS, PAGE = SERVER / "commands", SERVER / "http" / "ui"
+PAGE = SERVER / "http" / "ui"
+COMMANDS = (SERVER / "commands", SERVER / "lab" / "commands", SERVER / "lab" / "demo")
 TOOLS = ROOT / "tools" / "licorne_tools"
-COMMAND_LINE = (CLI, COMMANDS, TOOLS / "commands")
+COMMAND_LINE = (CLI, *COMMANDS, TOOLS / "commands")
 WAITING_ROOM = CORE / "scheduling"
 FEATURES = (CORE / "standard", CORE / "extensions")
 WAKERS = {"wakeups"}
@@ -95,7 +96,7 @@ MEASURES: dict[str, Callable[[], int]] = {
     "lines of the kernel": lambda: _lines(_files(CORE, *FEATURES)),
     "modules of the kernel": lambda: len(_files(CORE, *FEATURES)),
     "points in their groups": lambda: sum(map(len, POINTS.values())),
-    "lines of the server": lambda: _lines(_files(SERVER, COMMANDS, PAGE)),
+    "lines of the server": lambda: _lines(_files(SERVER, *COMMANDS, PAGE)),
     "lines of the command line": lambda: sum(_lines(_files(place)) for place in COMMAND_LINE),
     "lines of the tests": lambda: _lines(_files(ROOT / "tests")),
     "modules of the product": lambda: len(_product()),

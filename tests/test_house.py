@@ -26,7 +26,7 @@ SOURCES = (
 GENERATED = (
     "clients/python/licorne/v1",
     "clients/python/licorne/si",
-    "server/licorne_server/coordination/pb",
+    "server/licorne_server/store/coordination/pb",
 )
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 70

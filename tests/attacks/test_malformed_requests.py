@@ -10,7 +10,7 @@ import pytest
 
 from licorne_server.process.doors import REFUSED_SECONDS, REST_SECONDS, Door, doors_of
 from licorne_server.process.settings import Settings
-from licorne_server.transport import GRPC, LOOP
+from licorne_server.process.transports import GRPC, LOOP
 from support.patience import PATIENCE
 from support.peers.networks import (
     DATA,

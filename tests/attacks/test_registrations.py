@@ -7,9 +7,9 @@ from typing import Any
 import grpc
 import pytest
 
+from licorne_server.assembly.server import Server
 from licorne_server.process.bounds import RmBounds
 from licorne_server.rms.eviction import RETURNING, SETTLING
-from licorne_server.services.server import Server
 from licorne_server.testing import VirtualClock
 from support.peers.shim import Shim, ask, connected, hang_up, new_allocations, node, serving
 from support.peers.tls import Bearing

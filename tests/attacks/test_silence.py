@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from attacks.conftest import Check
-from licorne_server.transport import GRPC, LOOP, served_by
+from licorne_server.process.transports import GRPC, LOOP, served_by
 from support.peers.networks import (
     DATA,
     END_HEADERS,

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright, expect
 
-from licorne_server.services.server import Server, running
+from licorne_server.assembly.server import Server, running
 from support.page_in_browser import Town, settings
 from support.patience import PATIENCE
 

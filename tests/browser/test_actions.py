@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from licorne import Client, Node
-from licorne_server.services.server import running
+from licorne_server.assembly.server import running
 from support.page_in_browser import PARTITION, Town, opened, settings
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

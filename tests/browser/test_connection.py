@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from licorne import Client
-from licorne_server.services.server import running
+from licorne_server.assembly.server import running
 from support.page_in_browser import PARTITION, Town, row, settings
 from support.peers.tls import tls
 

@@ -8,7 +8,7 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from licorne import Application, Ask, Client, Node
-from licorne_server.services.server import Server, running
+from licorne_server.assembly.server import Server, running
 from support.page_in_browser import GI, fits, row, settings
 from support.peers.shim import eventually
 

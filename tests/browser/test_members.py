@@ -3,7 +3,7 @@
 import pytest
 from playwright.async_api import Page, expect
 
-from licorne_server.coordination.store import Member, MemberId
+from licorne_server.store.coordination.store import Member, MemberId
 from support.members import deployment, table_of
 from support.page_in_browser import PARTITION, Town, opened, row
 from support.peers.shim import Shim, connected

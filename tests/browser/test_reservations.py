@@ -11,7 +11,7 @@ from playwright.async_api import Page, expect
 
 from licorne import Application, Ask, Client, Node
 from licorne_core.values.ids import PartitionName
-from licorne_server.services.server import Server, running
+from licorne_server.assembly.server import Server, running
 from support.core.steps import listed
 from support.page_in_browser import PARTITION, fits, settings
 from support.peers.shim import eventually

@@ -12,7 +12,7 @@ from playwright.async_api import Locator, Page, Request, expect
 from structlog.testing import capture_logs
 
 from licorne import Client
-from licorne_server.services.server import running
+from licorne_server.assembly.server import running
 from support.page_in_browser import PARTITION, Town, opened, settings
 from support.peers.town import Shell
 from support.server.reports import audited

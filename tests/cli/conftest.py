@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import grpc
 import pytest
 
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.peers.shim import connected, serving
 from support.peers.town import Town, busy_town
 

@@ -15,7 +15,7 @@ from licorne_cli.commands import main
 from licorne_core.config import load
 from licorne_core.messages.commands import RemoveRm
 from licorne_core.values.ids import RmId
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.peers.shim import Shim, connected, serving
 from support.peers.town import Result
 from support.server.configuring import BROKEN, A, Admin, B, C, text, write

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from licorne_server.commands.demo.command import LONGEST_SECONDS
+from licorne_server.lab.demo.command import LONGEST_SECONDS
 from support.patience import PATIENCE
 from support.terminal import ORDINARY, Tty
 

@@ -5,17 +5,9 @@ from collections import Counter
 import pytest
 
 from licorne_core.config import load
-from licorne_server.commands.demo.planned import LARGE, PRETRAINING, RANKS, TUNING, planned_worlds
-from licorne_server.commands.demo.rm import DemoRm
-from licorne_server.commands.demo.world import (
-    BORROWING,
-    CLAIMING,
-    NIGHTLY,
-    SIMULATION,
-    STANDING,
-    World,
-    worlds,
-)
+from licorne_server.lab.demo.planned import LARGE, PRETRAINING, RANKS, TUNING, planned_worlds
+from licorne_server.lab.demo.rm import DemoRm
+from licorne_server.lab.demo.world import BORROWING, CLAIMING, NIGHTLY, SIMULATION, STANDING, World, worlds
 
 
 @pytest.mark.parametrize(

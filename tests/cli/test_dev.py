@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from licorne_cli.commands import main
-from licorne_server.commands.demo.dev import advice
 from licorne_server.commands.ports import Ports
+from licorne_server.lab.demo.dev import advice
 from support.patience import PATIENCE
 
 

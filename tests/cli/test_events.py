@@ -11,8 +11,8 @@ from google.protobuf import json_format
 from licorne.v1 import admin_pb2 as ap
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_server.assembly.server import Server
 from licorne_server.process.settings import Address
-from licorne_server.services.server import Server
 from support.core.builders import START, happened
 from support.patience import PATIENCE
 from support.peers.shim import Shim, connected, serving

@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from licorne_server.commands.demo.world import endless, worlds
+from licorne_server.lab.demo.world import endless, worlds
 from licorne_server.testing import serve
 from support.patience import PATIENCE
 

@@ -11,7 +11,7 @@ import pytest
 
 from licorne_cli.commands import main
 from licorne_cli.connection.contexts import PATH_VARIABLE
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.patience import PATIENCE
 from support.peers.shim import serving
 from support.peers.tls import FILES, SPIFFE, tls

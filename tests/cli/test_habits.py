@@ -7,8 +7,8 @@ import pytest
 
 from licorne.connection import NO_CONNECTION
 from licorne_cli.commands import main, parser_for
-from licorne_server.commands import fake_rm
 from licorne_server.commands.serve_options import settings_of
+from licorne_server.lab.commands import fake_rm
 from licorne_server.process.settings import Address, SettingsError
 from support.peers.shim import LOOPBACK, serving
 from support.peers.town import Shell, Town

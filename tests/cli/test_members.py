@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.store import MemberId
-from licorne_server.coordination.store import Ownership as Record
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
+from licorne_server.store.coordination.store import MemberId
+from licorne_server.store.coordination.store import Ownership as Record
 from support.members import deployment, table_of
 from support.peers.shim import Shim, connected, serving
 from support.peers.town import Shell

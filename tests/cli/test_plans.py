@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from licorne_cli.commands import main
 from licorne_core.messages.commands import Hold, SetHold
 from licorne_core.values.ids import RmId
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.peers.shim import Shim, application, ask, connected, new_allocations
 from support.peers.town import Result
 

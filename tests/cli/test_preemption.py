@@ -21,7 +21,7 @@ from licorne_cli.nouns.queues import QUEUES
 from licorne_cli.output.printer import Printer
 from licorne_cli.output.text import to_plain
 from licorne_core.messages.preemption import PreemptionRule
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.core.builders import TIME, victim
 from support.peers.shim import Shim
 from support.peers.town import Shell

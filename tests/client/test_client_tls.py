@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from licorne import Client, ConnectionLost, RetryConfig, TlsConfig, Unauthorized
+from licorne_server.assembly.server import Server
 from licorne_server.process.settings import Tls
-from licorne_server.services.server import Server
 from support.patience import PATIENCE
 from support.peers.shim import eventually, serving
 

@@ -9,7 +9,7 @@ import pytest
 
 from licorne import Client, RetryConfig, Token, Unauthorized
 from licorne_cli.failures import OK, USAGE
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.patience import PATIENCE
 from support.peers.scripted import ScriptedStream, scripted
 from support.peers.shim import eventually, serving

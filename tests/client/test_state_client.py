@@ -25,7 +25,7 @@ from licorne import (
 from licorne import calls as arguments
 from licorne.admin_client import AdminCalls
 from licorne.state_client import StateCalls
-from licorne_server.services import paging
+from licorne_server.reads import paging
 from licorne_server.testing import FakeRM, Proxy, Served, serve
 from support.patience import PATIENCE
 from support.peers.shim import serving

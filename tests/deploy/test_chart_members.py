@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from licorne_server.coordination.kubernetes.api import CONFIG_MAPS, LEASES, SECRETS, VERBS
-from licorne_server.coordination.kubernetes.objects import SECRET, object_name
-from licorne_server.coordination.secret import KEY
+from licorne_server.store.coordination.kubernetes.api import CONFIG_MAPS, LEASES, SECRETS, VERBS
+from licorne_server.store.coordination.kubernetes.objects import SECRET, object_name
+from licorne_server.store.coordination.secret import KEY
 from support.deployment import CHART, POD, Objects, core, objects, only, pod, service, settings, template
 
 pytestmark = pytest.mark.helm

@@ -16,7 +16,8 @@ ELSEWHERE = {
 }
 """What Prometheus itself makes of a scrape, and what only a server with TLS, workers or reservations has.
 
-That workers have theirs is tested in `server/workers`, reservations in `server/http/test_metrics.py`.
+That workers have theirs is tested in `server/assembly/workers`, reservations in
+`server/http/test_metrics.py`.
 """
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

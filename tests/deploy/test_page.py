@@ -7,8 +7,7 @@ import pytest
 
 from licorne_core.values.errors import Refusal
 from licorne_core.views.census import REASONS
-from licorne_server.extensions.budgets import metrics as budget_metrics
-from licorne_server.http import metrics, queue_metrics, scrape
+from licorne_server.http import budget_metrics, metrics, queue_metrics, scrape
 from support.docs.pages import ROOT, Page, code_spans
 
 PAGE = Page("docs/metrics.md")

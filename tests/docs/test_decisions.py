@@ -8,10 +8,10 @@ from types import ModuleType
 
 import pytest
 
-from licorne_server.simulation.figures import Figures
-from licorne_server.simulation.loads import LOADS
-from licorne_server.simulation.policies import POLICIES
-from licorne_server.simulation.traces.opening import FORMATS
+from licorne_server.lab.simulation.figures import Figures
+from licorne_server.lab.simulation.loads import LOADS
+from licorne_server.lab.simulation.policies import POLICIES
+from licorne_server.lab.simulation.traces.opening import FORMATS
 from support.docs.pages import ROOT, Page, code_spans
 
 PAGE = Page("docs/decisions.md")

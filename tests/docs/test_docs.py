@@ -18,8 +18,8 @@ import pytest
 from licorne_cli.connection.contexts import PATH_VARIABLE
 from licorne_core.config import load
 from licorne_core.extensions.budgets.tree import load_budgets
-from licorne_server.configurations.state_dir import DATABASE
-from licorne_server.simulation.rules import load_rules
+from licorne_server.lab.simulation.rules import load_rules
+from licorne_server.store.configurations.state_dir import DATABASE
 from support.docs.commands import Served, Shell, commands, populate, serving
 from support.docs.deploying import try_deploying
 from support.docs.pages import ROOT, Block, Page, pages

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.docs.pages import Page, code_spans
 from support.peers.shim import LOOPBACK, serving
 from support.server.http_site import routes

@@ -15,7 +15,7 @@ import pytest
 
 from licorne import Allocated, Application, Ask, Client, Node, Reconnected
 from licorne_cli.commands import main
-from licorne_server.configurations.state_dir import FORMAT, StateDir
+from licorne_server.store.configurations.state_dir import FORMAT, StateDir
 from support.docs.commands import LICORNE, QUIET, Program, free_port
 from support.patience import PATIENCE
 

@@ -11,7 +11,7 @@ import pytest
 
 from licorne_core.extensions import NAMES
 from licorne_core.points import POINTS, Extension
-from licorne_server.services.reports import EMPTY
+from licorne_server.reads.reports import EMPTY
 from support.core.builders import config, register
 from support.core.driver import Driver
 from support.docs.pages import ROOT
@@ -42,7 +42,7 @@ WORDS = {
 """What names an extension, as a pattern."""
 ASKED_FOR = {"budgets", "notice"}
 """Those whose commands the server takes from its own callers, and names for that."""
-TABLES = ("core/licorne_core/extensions/__init__.py", "server/licorne_server/extensions/__init__.py")
+TABLES = ("core/licorne_core/extensions/__init__.py", "server/licorne_server/wire/features.py")
 NEEDS: set[tuple[str, str]] = set()
 """Extensions that import another one."""
 SCENARIOS = ROOT / "tests/scenarios"
@@ -131,14 +131,14 @@ def test_the_rest_goes_on_without_extensions(names: tuple[str, ...], tmp_path: P
     for package in ("core/licorne_core", "server/licorne_server"):
         place = copy / Path(package).name
         shutil.copytree(ROOT / package, place, ignore=shutil.ignore_patterns("*.so"))
-        table = place / "extensions/__init__.py"
+        table = place / ("extensions/__init__.py" if package.startswith("core") else "wire/features.py")
         text = table.read_text(encoding="utf-8")
         for name in names:
             shutil.rmtree(place / "extensions" / name, ignore_errors=True)
             (place / "extensions" / f"{name}.py").unlink(missing_ok=True)
             text = text.replace(f'"{name}",', "")
         table.write_text(text, encoding="utf-8")
-    imported = "licorne_core" if "budgets" in names else "licorne_server.services.server"
+    imported = "licorne_core" if "budgets" in names else "licorne_server.assembly.server"
     wanted = _drawing_others(names[0]) if len(names) == 1 else []
     done = subprocess.run(
         [sys.executable, "-c", PLAYING.format(imported=imported), *wanted],

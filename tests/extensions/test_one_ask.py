@@ -12,8 +12,8 @@ from support.wire.one_ask import trace_one_ask
 WITHOUT = """
 import licorne_core.extensions
 licorne_core.extensions.NAMES = ()
-import licorne_server.extensions
-licorne_server.extensions.NAMES = ()
+import licorne_server.wire.features
+licorne_server.wire.features.NAMES = ()
 from ratchets import CORE, SERVER
 from support.wire.one_ask import trace_one_ask
 for module, name in trace_one_ask((CORE, SERVER)).functions:

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
-from licorne_server.coordination.kubernetes import KubernetesStore
-from licorne_server.coordination.kubernetes.access import Access
-from licorne_server.coordination.options import Coordination
-from licorne_server.coordination.secret import deployment_secret
-from licorne_server.coordination.store import StoreError
+from licorne_server.process.coordination import Coordination
+from licorne_server.store.coordination.kubernetes import KubernetesStore
+from licorne_server.store.coordination.kubernetes.access import Access
+from licorne_server.store.coordination.secret import deployment_secret
+from licorne_server.store.coordination.store import StoreError
 from licorne_tools.kube.api import Api, Json, Refused, api
 from licorne_tools.kube.plane import Plane, write_kubeconfig
 from support.coordination.backends import member, present, rm, watching

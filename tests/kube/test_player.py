@@ -12,8 +12,13 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from licorne_server.coordination.kubernetes.objects import SECRET, document_object, member_lease, rm_lease
-from licorne_server.coordination.store import MemberId, Ownership
+from licorne_server.store.coordination.kubernetes.objects import (
+    SECRET,
+    document_object,
+    member_lease,
+    rm_lease,
+)
+from licorne_server.store.coordination.store import MemberId, Ownership
 from licorne_tools.kube.api import Api, Json, Refused
 from licorne_tools.kube.plane import Plane
 from support.coordination.api_cluster import NAMESPACE

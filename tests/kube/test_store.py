@@ -18,11 +18,16 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
-from licorne_server.coordination.kubernetes import KubernetesStore
-from licorne_server.coordination.kubernetes.access import Access
-from licorne_server.coordination.kubernetes.api import LEASES, Api, Expired
-from licorne_server.coordination.kubernetes.objects import DEPLOYMENT, KIND, read_member_lease, read_rm_lease
-from licorne_server.coordination.store import Conflict, LeaseLost, MemberId, Ownership, StoreError
+from licorne_server.store.coordination.kubernetes import KubernetesStore
+from licorne_server.store.coordination.kubernetes.access import Access
+from licorne_server.store.coordination.kubernetes.api import LEASES, Api, Expired
+from licorne_server.store.coordination.kubernetes.objects import (
+    DEPLOYMENT,
+    KIND,
+    read_member_lease,
+    read_rm_lease,
+)
+from licorne_server.store.coordination.store import Conflict, LeaseLost, MemberId, Ownership, StoreError
 from licorne_server.testing import FakeRM
 from licorne_tools.bench.etcd import free_ports
 from licorne_tools.kube.api import Json, Refused

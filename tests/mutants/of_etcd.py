@@ -64,7 +64,7 @@ ETCD = (
         "_Watching.wait",
         swap("seconds", "None"),
         "a change that the watch does not tell of is never seen",
-        ("server/coordination/test_etcd",),
+        ("coordination/test_etcd",),
         nth=2,
     ),
     Defect(

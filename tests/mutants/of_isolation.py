@@ -118,10 +118,10 @@ ISOLATION = (
     ),
     Defect(
         "page-in-one-step",
-        "paging:_walk",
+        "walking:_walk",
         drop("over"),
         "a reader makes a page of ten thousand rows while everybody waits",
-        ("services/test_paging",),
+        ("reads/test_paging",),
     ),
     Defect(
         "turns-by-reader",

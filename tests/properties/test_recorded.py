@@ -14,7 +14,7 @@ import pytest
 from licorne_core.extensions import NAMES as EXTENSIONS
 from licorne_core.features import kinds
 from licorne_core.standard import NAMES as STANDARD
-from licorne_server.journal.digest import DigestOf
+from licorne_server.engine.journal.digest import DigestOf
 from support.core.driver import Driver
 from support.worlds import World
 from support.worlds.playing import Players

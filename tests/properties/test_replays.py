@@ -7,12 +7,12 @@ import pytest
 
 from licorne_core.scheduler import Scheduler
 from licorne_core.views.audit.invariants import check_invariants
-from licorne_server.simulation.changes import Changes, parse_nodes
-from licorne_server.simulation.comparing import Compared, Comparison
-from licorne_server.simulation.lives import Lives
-from licorne_server.simulation.measures import Measures
-from licorne_server.simulation.player import Watcher
-from licorne_server.simulation.replaying import replay
+from licorne_server.lab.simulation.changes import Changes, parse_nodes
+from licorne_server.lab.simulation.comparing import Compared, Comparison
+from licorne_server.lab.simulation.lives import Lives
+from licorne_server.lab.simulation.measures import Measures
+from licorne_server.lab.simulation.player import Watcher
+from licorne_server.lab.simulation.replaying import replay
 from support.core.driver import START, Driver
 from support.seeds import lively
 from support.server.recorded_run import Recorded, Recorder

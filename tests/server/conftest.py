@@ -9,11 +9,11 @@ import grpc
 import pytest
 
 from licorne_core.values.ids import RmId
-from licorne_server.coordination import passing
-from licorne_server.http import members as http_members
+from licorne_server.assembly.server import Server
 from licorne_server.http.ui import mirrors
+from licorne_server.reads import members as http_members
+from licorne_server.rms import passing
 from licorne_server.services import forwarding
-from licorne_server.services.server import Server
 from licorne_server.telemetry.logs import levels
 from licorne_server.testing import VirtualClock
 from support.patience import PATIENCE

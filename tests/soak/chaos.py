@@ -14,8 +14,8 @@ from random import Random
 import grpc
 
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.etcd import EtcdStore
-from licorne_server.coordination.store import Snapshot
+from licorne_server.store.coordination.etcd import EtcdStore
+from licorne_server.store.coordination.store import Snapshot
 from licorne_server.testing import Proxy
 from soak.ledger import SoakFailed
 from soak.plain_rm import PlainRm

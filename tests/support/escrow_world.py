@@ -9,7 +9,9 @@ from typing import Any
 
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import Resources
-from licorne_server.coordination.store import (
+from licorne_server.rms.budgets.escrow import BUDGETS, Books, Escrow, NotReleased, Terms
+from licorne_server.rms.budgets.slices import Escrowed, Use, decode
+from licorne_server.store.coordination.store import (
     Conflict,
     Document,
     Member,
@@ -18,8 +20,6 @@ from licorne_server.coordination.store import (
     Snapshot,
     StoreError,
 )
-from licorne_server.extensions.budgets.escrow import BUDGETS, Books, Escrow, NotReleased, Terms
-from licorne_server.extensions.budgets.slices import Escrowed, Use, decode
 
 BUDGET = "company"
 KEY = f"{BUDGETS}{BUDGET}"

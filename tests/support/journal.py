@@ -7,8 +7,8 @@ from licorne_core.messages.commands import Options
 from licorne_core.messages.effects import TickFailed
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.errors import LicorneError
-from licorne_server.journal.digest import DigestOf
-from licorne_server.journal.records import Digest, Header, Input, Record, Torn
+from licorne_server.engine.journal.digest import DigestOf
+from licorne_server.engine.journal.records import Digest, Header, Input, Record, Torn
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ import aiohttp
 from yarl import URL
 
 from licorne import Application, Ask, Client, Node
-from licorne_server.http.members import MISSING
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
+from licorne_server.reads.members import MISSING
 from support.members import deployment, table_of
 from support.peers.shim import eventually
 

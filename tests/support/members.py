@@ -8,9 +8,11 @@ from typing import Any
 
 from licorne_core.config import load
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.ownership import Counts, Ownership
-from licorne_server.coordination.secret import KEY
-from licorne_server.coordination.store import (
+from licorne_server.assembly.server import Server
+from licorne_server.process.settings import Settings
+from licorne_server.store.coordination.ownership import Counts, Ownership
+from licorne_server.store.coordination.secret import KEY
+from licorne_server.store.coordination.store import (
     SHARED,
     Conflict,
     Document,
@@ -20,9 +22,7 @@ from licorne_server.coordination.store import (
     Store,
     StoreError,
 )
-from licorne_server.coordination.store import Ownership as Record
-from licorne_server.process.settings import Settings
-from licorne_server.services.server import Server
+from licorne_server.store.coordination.store import Ownership as Record
 from support.peers.shim import LOOPBACK
 
 TOKEN = "secretOfThisDeployment"

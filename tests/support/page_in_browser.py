@@ -10,8 +10,8 @@ from playwright.async_api import Locator, Page, expect
 
 from licorne import Application, Ask, Client, Node
 from licorne_core.config import load
+from licorne_server.assembly.server import Server
 from licorne_server.process.settings import Address, Settings
-from licorne_server.services.server import Server
 from support.core.builders import config
 from support.peers.shim import eventually
 

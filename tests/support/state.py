@@ -5,8 +5,8 @@ from pathlib import Path
 
 from licorne_core.config import load
 from licorne_core.values.ids import RmId
-from licorne_server.configurations.revisions import Revisions, Source, extra_text
-from licorne_server.configurations.state_dir import StateDir
+from licorne_server.store.configurations.revisions import Revisions, Source, extra_text
+from licorne_server.store.configurations.state_dir import StateDir
 
 Opened = Callable[[], tuple[StateDir, list[Revisions]]]
 """Opens the directory as another process would, after the former one has left it."""

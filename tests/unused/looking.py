@@ -32,7 +32,7 @@ ALSO_USING = ("clients/examples", "clients/conformance", "docs", "deploy", "nati
 GENERATED = (
     "clients/python/licorne/v1",
     "clients/python/licorne/si",
-    "server/licorne_server/coordination/pb",
+    "server/licorne_server/store/coordination/pb",
 )
 TEST_KIT = "server/licorne_server/testing"
 

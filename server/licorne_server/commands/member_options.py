@@ -4,7 +4,7 @@ import argparse
 from dataclasses import replace
 
 from licorne_server.commands.forms import Options
-from licorne_server.coordination.options import LEASES, RENEW_SECONDS, Coordination, read_coordination
+from licorne_server.process.coordination import LEASES, RENEW_SECONDS, Coordination, read_coordination
 from licorne_server.process.settings import SettingsError
 
 OPTION_OF = {

@@ -86,7 +86,7 @@ def _serve(settings: Settings, flush_logs: Callable[[], None]) -> int:
 async def _until_the_end(settings: Settings, end: Callable[[str, int], None]) -> int:
     """Serve until a signal or a failure; returns the exit code."""
     # Slow to import, and not needed for the help.
-    from licorne_server.services.server import running
+    from licorne_server.assembly.server import running
 
     signalled = asyncio.Event()
 

@@ -17,9 +17,9 @@ from licorne_server.process.bounds import EventBounds, PeerBounds, RmBounds
 from licorne_server.process.cores import worker_count
 from licorne_server.process.memory import USUAL_PERCENT, System
 from licorne_server.process.settings import USUAL_SAMPLE, Address, Settings, SettingsError, Tls, TraceSettings
+from licorne_server.process.transports import TRANSPORTS
 from licorne_server.telemetry.logs import FORMATS
 from licorne_server.telemetry.logs.levels import LEVELS
-from licorne_server.transport import TRANSPORTS
 
 USUAL = Settings()
 USUAL_HTTP = 9080
@@ -277,7 +277,7 @@ def _default_config(path: Path | None) -> Configuration | None:
     Raises:
         SettingsError: the file cannot be read, or its content is unusable.
     """
-    from licorne_server.configurations.reloading import DefaultFileError, load_default
+    from licorne_server.store.configurations.default_file import DefaultFileError, load_default
 
     if path is None:
         return None

@@ -11,14 +11,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from licorne_cli.commands import parser_for
+from licorne_server.assembly.workers.disk import Disk
+from licorne_server.assembly.workers.ports import Reservation
+from licorne_server.assembly.workers.supervisor import STORE, Plan, Supervisor
 from licorne_server.commands.ports import OFF, Ports
 from licorne_server.commands.serve_options import settings_of
-from licorne_server.coordination.options import worker_name
+from licorne_server.process.coordination import worker_name
 from licorne_server.process.loop import ServerLoop
 from licorne_server.process.settings import Settings, SettingsError
-from licorne_server.workers.disk import Disk
-from licorne_server.workers.ports import Reservation
-from licorne_server.workers.supervisor import STORE, Plan, Supervisor
 
 OK = 0
 FAILED = 1
@@ -31,7 +31,7 @@ MAX_FOLDER = 80
 
 
 def supervise(args: argparse.Namespace, stderr: int) -> int:
-    """Serve by `args.workers` processes until a signal; returns the exit code.
+    """Serve by `args.assembly/workers` processes until a signal; returns the exit code.
 
     `stderr` is a descriptor for the logs of the workers.
 

@@ -7,8 +7,8 @@ from licorne.v1 import state_pb2 as pb
 from licorne.v1.session_pb2 import ContainerStates, UpdateResponse
 from licorne_core.extensions.autoscaler.messages import ContainerStatesChanged
 from licorne_core.extensions.autoscaler.reports import OutstandingShape
-from licorne_server.extensions import Listed, Telling
-from licorne_server.services.reports import filled
+from licorne_server.reads.reports import filled
+from licorne_server.wire.features import Listed, Telling
 from licorne_server.wire.responses import Payload, runs, session_payload
 
 

@@ -13,9 +13,9 @@ from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
 from licorne_core.views.fields import Moment
 from licorne_core.views.partitions import PartitionReport
-from licorne_server.extensions import Measured, PageList, RestList
-from licorne_server.services.paging import Page, filled, read_place
-from licorne_server.services.reports import filled as message_of
+from licorne_server.reads.paging import Page, filled, read_place
+from licorne_server.reads.reports import filled as message_of
+from licorne_server.wire.features import Measured, PageList, RestList
 from licorne_server.wire.responses import nanoseconds
 
 LISTED = "calendar"

@@ -2,7 +2,7 @@
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.extensions.elastic.reports import ElasticReport
-from licorne_server.services.reports import filled
+from licorne_server.reads.reports import filled
 
 _message = filled(pb.Elastic, ElasticReport, {"min": "least", "max": "most"})
 

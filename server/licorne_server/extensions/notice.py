@@ -7,10 +7,10 @@ from licorne.v1.session_pb2 import PreemptionNotice, PreemptionNotices, UpdateRe
 from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer, NoticesGiven
 from licorne_core.values.ids import AllocationKey, AppId, RmId
 from licorne_core.views.nodes import StayReport
-from licorne_server.extensions import Telling
-from licorne_server.journal.forms import NUMBER, TEXT, Row, items
+from licorne_server.engine.journal.forms import NUMBER, TEXT, Row, items
 from licorne_server.wire.caps import MAX_ID
 from licorne_server.wire.checks import NAMED, answers_in
+from licorne_server.wire.features import Telling
 from licorne_server.wire.framing import Pace
 from licorne_server.wire.items import parse
 from licorne_server.wire.responses import Payload, nanoseconds, runs, session_payload

@@ -5,6 +5,5 @@ the event loop of the engine, between the engine's turns.
 """
 
 from licorne_server.http.app import HttpServer
-from licorne_server.http.sources import EventFigures, Figures, RmFigures, Sources, Status
 
-__all__ = ["EventFigures", "Figures", "HttpServer", "RmFigures", "Sources", "Status"]
+__all__ = ["HttpServer"]

@@ -7,25 +7,25 @@ from importlib.metadata import version
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from licorne_server.extensions import modules
 from licorne_server.http import events, hours, reasons
 from licorne_server.http.door import Door, Listener
 from licorne_server.http.dumps import StateDumps
 from licorne_server.http.dumps import routes as debug_routes
 from licorne_server.http.health import Heartbeat, health, live, ready
 from licorne_server.http.identity import Cors, Hosts, Identity
-from licorne_server.http.members import MISSING, UNIX
 from licorne_server.http.places import NAMED, named
 from licorne_server.http.routes import routes
 from licorne_server.http.scrape import Scrape
-from licorne_server.http.sources import SOURCES, Sources
 from licorne_server.http.stream import MISSING_NAMES
 from licorne_server.http.ui.page import Page
 from licorne_server.http.units import MAX_BODY, errors_as_json
 from licorne_server.process.bounds import METRICS_CONNECTIONS, PeerBounds
 from licorne_server.process.settings import Address, Settings, SettingsError
+from licorne_server.reads.members import MISSING, UNIX
+from licorne_server.reads.sources import SOURCES, Sources
 from licorne_server.security.handshakes import Handshakes
 from licorne_server.security.tls import Certificates
+from licorne_server.wire.features import modules
 
 SERVER = f"licorne/{version('licorne-server')}"
 """Name of the server in answers."""

@@ -20,12 +20,9 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
 from licorne_core.views.partitions import RmReport
-from licorne_server.configurations.thread import Origin
 from licorne_server.http import json_apps, json_cluster, json_config
 from licorne_server.http.json_cluster import history_of_applications, history_of_containers
-from licorne_server.http.members import OK, Members, Unreachable
 from licorne_server.http.places import DUMP, DUMP_SECONDS
-from licorne_server.http.sources import SOURCES, Sources
 from licorne_server.http.stream import (
     BY_MEMBER,
     JsonObject,
@@ -40,21 +37,17 @@ from licorne_server.http.stream import (
     sliced,
 )
 from licorne_server.http.units import rest_name, rms_named
+from licorne_server.reads.dumping import DumpInProgress
+from licorne_server.reads.members import OK, Members, Unreachable
+from licorne_server.reads.sources import SOURCES, Sources
+from licorne_server.store.configurations.thread import Origin
 from licorne_server.wire.responses import nanoseconds
 
 STATES = ("active", "completed", "rejected")
 
 
-class DumpInProgress(Exception):
-    """Another caller receives a dump."""
-
-    def __init__(self) -> None:
-        """Make the error with its fixed reason."""
-        super().__init__("a state dump is being sent already")
-
-
 class StateDumps:
-    """Makes dumps, one at a time."""
+    """Makes the dumps of `Dumps`, in the forms of REST."""
 
     def __init__(self, sources: Sources) -> None:
         """Dump these sources."""
@@ -65,14 +58,7 @@ class StateDumps:
     async def dump(
         self, rm_id: str, peer: str, *, alone: bool = False
     ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
-        """The dump of all RMs, or of one, in chunks of UTF-8 that are made while they are read.
-
-        The dump of all RMs has those of all other members, unless this one's is wanted `alone`.
-
-        Raises:
-            DumpInProgress: another caller receives a dump.
-            NotFound: the RM is not registered.
-        """
+        """See `Dumps.dump`."""
         if self._busy:
             raise DumpInProgress
         self._busy = True

@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator
 
 from aiohttp import web
 
-from licorne_server.http.sources import SOURCES
 from licorne_server.http.stream import Rows, encode, reader_of, send_json, send_live
 from licorne_server.http.units import failure_json, rm_asked
+from licorne_server.reads.sources import SOURCES
 from licorne_server.rms.event_log import Ending, EventLog, TooManyStreams
 from licorne_server.rms.event_watch import Over, Overtaken, Watch
 from licorne_server.wire.events import record_json, record_line

@@ -18,14 +18,14 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Concern, Views
 from licorne_core.views.partitions import RmReport
-from licorne_server.coordination.ownership import Ownership
+from licorne_server.engine.journal.records import JournalState
 from licorne_server.http.merging import Parts, parts_of
-from licorne_server.http.sources import SOURCES, Status
 from licorne_server.http.stream import JsonObject, made, send_json
 from licorne_server.http.units import rms_named
-from licorne_server.journal.records import JournalState
+from licorne_server.reads.sources import SOURCES, Status
+from licorne_server.store.coordination.ownership import Ownership
+from licorne_server.store.coordination.workers import known_workers
 from licorne_server.telemetry.measures import WORK
-from licorne_server.workers.status import known_workers
 
 RECENT_SECONDS = 300.0
 """Seconds for which a rejected ask counts. In the older core it counts for ever: after one mistake of

@@ -12,8 +12,8 @@ from licorne_server.http.merging import parts_of
 from licorne_server.http.stream import JsonObject, Rows, send_json
 from licorne_server.http.ui.pages import API, Maker, number, one_of
 from licorne_server.http.units import Asked
-from licorne_server.services.paging import MAX_PAGE_SIZE
-from licorne_server.services.resource_hours import KINDS, Wanted, merged_hours
+from licorne_server.reads.paging import MAX_PAGE_SIZE
+from licorne_server.reads.resource_hours import KINDS, Wanted, merged_hours
 
 MILLISECONDS, NANOSECONDS = 10**3, 10**9
 

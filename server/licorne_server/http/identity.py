@@ -31,10 +31,10 @@ from licorne_core.values.ids import rm_of
 from licorne_core.views import Views
 from licorne_server.http.health import PROBES
 from licorne_server.http.places import OF_ONE_RM, Place, Places, passed_on
-from licorne_server.http.sources import SOURCES, Sources
 from licorne_server.http.stream import BY_MEMBER, CALLER, IDENTIFIED
 from licorne_server.http.ui import pages
 from licorne_server.process.bounds import peer_of
+from licorne_server.reads.sources import SOURCES, Sources
 from licorne_server.security.access import Access, Caller
 
 log = structlog.get_logger("core.http.identity")

@@ -11,9 +11,9 @@ from licorne_core.views import Views
 from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, TaskGroupReport
 from licorne_core.views.fields import Source
 from licorne_core.views.nodes import NodeReport, ReservationReport, StayReport
-from licorne_server.extensions import names
 from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import mark_json, milliseconds, percentages, rest_form, rest_name
+from licorne_server.wire.features import names
 from licorne_server.wire.responses import nanoseconds
 
 

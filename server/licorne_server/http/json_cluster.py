@@ -17,7 +17,6 @@ from licorne_core.views import Views
 from licorne_core.views.fields import Source, renamed
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
-from licorne_server.extensions import names, table
 from licorne_server.http.stream import JsonObject, Rows, Verbatim, array_of, fragments, made, object_of
 from licorne_server.http.units import (
     USAGE_RANGES,
@@ -29,7 +28,8 @@ from licorne_server.http.units import (
     rest_name,
     usage_ranges,
 )
-from licorne_server.services.history import Sample
+from licorne_server.reads.history.samples import Sample
+from licorne_server.wire.features import names, table
 from licorne_server.wire.responses import nanoseconds
 
 

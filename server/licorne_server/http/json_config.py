@@ -7,8 +7,8 @@ from licorne_core.config import load
 from licorne_core.config.keys import SWITCHES
 from licorne_core.values.errors import ConfigError
 from licorne_core.views.partitions import RmReport
-from licorne_server.extensions import names
 from licorne_server.http.stream import ENCODER, JsonObject
+from licorne_server.wire.features import names
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

@@ -1,7 +1,7 @@
 """The metrics of a member of a deployment: its lease, its RMs, and the members that it knows."""
 
-from licorne_server.coordination.ownership import Ownership
 from licorne_server.http.families import counter, gauge
+from licorne_server.store.coordination.ownership import Ownership
 
 
 def _owned(ownership: Ownership) -> int:

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from licorne_server.coordination.store import Member
 from licorne_server.http.places import members_of, note_missing, right_of
-from licorne_server.http.sources import SOURCES
 from licorne_server.http.stream import BY_MEMBER, CHUNK, JsonObject, Rows, Verbatim, fragments, reader_of
+from licorne_server.reads.sources import SOURCES
+from licorne_server.store.coordination.store import Member
 
 
 class Parts(NamedTuple):

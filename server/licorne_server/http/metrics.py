@@ -16,10 +16,10 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_core.views import Views
 from licorne_core.views.partitions import PartitionReport
-from licorne_server.extensions import Measured, rows
 from licorne_server.http.families import Families, Labels, Metric, counter, gauge
 from licorne_server.http.queue_metrics import OTHERS, QueueMetrics, Room, metric_part, parts
 from licorne_server.http.units import USAGE_RANGES, usage_ranges
+from licorne_server.wire.features import Measured, rows
 
 MAX_SAMPLES = 200_000
 """Samples of all partitions together; each RM may have an equal share of them."""

@@ -17,10 +17,7 @@ from aiohttp import ClientResponse, web
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_core.views import Views
-from licorne_server.coordination.store import Member
 from licorne_server.http.events import last_line
-from licorne_server.http.members import OK, Members, Passed, Unreachable
-from licorne_server.http.sources import SOURCES, Sources
 from licorne_server.http.stream import (
     BY_MEMBER,
     CALLER,
@@ -35,6 +32,9 @@ from licorne_server.http.stream import (
 )
 from licorne_server.http.ui import pages
 from licorne_server.http.units import RM_MEANT
+from licorne_server.reads.members import OK, Members, Passed, Unreachable
+from licorne_server.reads.sources import SOURCES, Sources
+from licorne_server.store.coordination.store import Member
 
 OF_ONE_RM = frozenset(
     {

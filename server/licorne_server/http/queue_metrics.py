@@ -13,8 +13,8 @@ from licorne_core.values.resources import Resources
 from licorne_core.views import Views
 from licorne_core.views.partitions import PartitionReport
 from licorne_core.views.queues import QueueReport
-from licorne_server.extensions import QueueMetric, table
 from licorne_server.http.families import Families, Labels
+from licorne_server.wire.features import QueueMetric, table
 
 MAX_QUEUES = 1000
 """Most queues of a partition with metrics of their own, those nearest to root first."""

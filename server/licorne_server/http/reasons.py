@@ -18,7 +18,7 @@ from licorne_server.http.stream import JsonObject, Together, send_json
 from licorne_server.http.ui.pages import API, Maker
 from licorne_server.http.units import Asked
 from licorne_server.process.fair import TimeSlices
-from licorne_server.services.reasons import ReasonRows, ReasonSum, merged_reasons
+from licorne_server.reads.reasons import ReasonRows, ReasonSum, merged_reasons
 from licorne_server.wire.responses import nanoseconds
 
 FRESH_BUDGET = 20.0

@@ -8,11 +8,11 @@ from aiohttp import web
 from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import NotFound
 from licorne_core.views.partitions import RmReport
-from licorne_server.configurations.thread import VALIDATION, Origin
 from licorne_server.http import json_apps, json_cluster, json_config
 from licorne_server.http.merging import added_up, in_one_list
 from licorne_server.http.stream import JsonObject, Rows, reader_of, send_bytes, send_json
 from licorne_server.http.units import Asked, Merge, Read, in_slice, rm_asked
+from licorne_server.store.configurations.thread import VALIDATION, Origin
 
 APP_STATES = ("active", "rejected", "completed")
 _STATUSES = frozenset(state.value.lower() for state in AppState)

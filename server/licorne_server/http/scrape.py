@@ -20,19 +20,19 @@ from licorne_core.values.counters import Histogram
 from licorne_core.values.errors import NotFound
 from licorne_core.values.rm_caps import RmCaps
 from licorne_core.views import Views
-from licorne_server.extensions.budgets.metrics import gather_budgets
+from licorne_server.http.budget_metrics import gather_budgets
 from licorne_server.http.families import Families, Labels, counter, gauge
 from licorne_server.http.health import Heartbeat, unready
 from licorne_server.http.journal_metrics import JOURNAL
 from licorne_server.http.member_metrics import DEPLOYMENT
 from licorne_server.http.metrics import gather
-from licorne_server.http.sources import Figures, RmFigures, Sources
 from licorne_server.http.stream import BY_MEMBER, Together, send_bytes, sliced
 from licorne_server.http.workers import merged, texts_of_others
 from licorne_server.process.build_info import build_info
+from licorne_server.reads.sources import Figures, RmFigures, Sources
+from licorne_server.store.coordination.workers import known_workers
 from licorne_server.telemetry.measures import OLDER, RESULTS, RmMeasures
 from licorne_server.telemetry.tracing.starting import REASONS
-from licorne_server.workers.status import known_workers
 
 _CALL = ("grpc_service", "grpc_method", "grpc_type")
 _COUNTED = tuple(field.name for field in fields(RmCaps) if "memory" not in field.name)

@@ -21,9 +21,9 @@ import structlog
 from aiohttp import web
 
 from licorne_core.values.errors import NotFound
-from licorne_server.http.sources import SOURCES
 from licorne_server.process.bounds import peer_of
 from licorne_server.process.fair import TimeSlices
+from licorne_server.reads.sources import SOURCES
 from licorne_server.security.access import Caller
 from licorne_server.wire.errors import CallError
 

@@ -21,11 +21,11 @@ from licorne_core.views import Views
 from licorne_core.views.fields import Moment, Share, Source, Span, Unit, renamed, types_of
 from licorne_core.views.nodes import NodeReport
 from licorne_core.views.partitions import RmReport
-from licorne_server.extensions import Reports, table
-from licorne_server.http.sources import SOURCES
 from licorne_server.http.stream import JsonObject, Rows, Verbatim, send_json, slice_for
+from licorne_server.reads.sources import SOURCES
 from licorne_server.wire.caps import MAX_CONFIG_BYTES
 from licorne_server.wire.errors import CallError
+from licorne_server.wire.features import Reports, table
 from licorne_server.wire.responses import nanoseconds
 
 USAGE_RANGES = 10

@@ -8,10 +8,10 @@ RM for a moment while it moves.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from licorne_server.coordination.options import worker_number
 from licorne_server.http.families import Families, counter, gauge
-from licorne_server.http.members import Members
-from licorne_server.workers.status import Known
+from licorne_server.process.coordination import worker_number
+from licorne_server.reads.members import Members
+from licorne_server.store.coordination.workers import Known
 
 LINES = 200
 """Lines of a text that are read in one step."""

@@ -12,7 +12,7 @@ from typing import Protocol
 import structlog
 
 from licorne_server.process.loop import stop_task
-from licorne_server.telemetry.logs import note_lost
+from licorne_server.process.lost_lines import note_lost
 
 log = structlog.get_logger("core.periodic")
 

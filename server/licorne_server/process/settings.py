@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import AskBackoff
 from licorne_server.process.bounds import LEAST_CONNECTIONS, OutboxBounds, PeerBounds, RmBounds, no_seconds
-from licorne_server.transport import AUTO, served_by
+from licorne_server.process.transports import AUTO, served_by
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
-    from licorne_server.coordination.options import Coordination
+    from licorne_server.process.coordination import Coordination
 
 USUAL_SAMPLE = 0.01
 """Default share of traced work without a sampling decision of a caller."""

@@ -20,12 +20,6 @@ from licorne_core.messages.commands import RegisterRm
 from licorne_core.messages.effects import RegistrationFailed
 from licorne_core.messages.kept import KeptByPartition
 from licorne_core.values.ids import RmId
-from licorne_server.configurations.applying import tell_warnings
-from licorne_server.configurations.history import Configurations, Unusable
-from licorne_server.configurations.memories import Memories
-from licorne_server.configurations.revisions import Revision, Revisions, extra_text
-from licorne_server.configurations.thread import ConfigThread, Origin
-from licorne_server.coordination.store import StoreError
 from licorne_server.engine.engine import Engine
 from licorne_server.process.bounds import RmBounds
 from licorne_server.process.loop import RunToCompletion
@@ -33,6 +27,12 @@ from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.registry import Rms, check_claimed, is_owned
 from licorne_server.rms.rm import Rm
 from licorne_server.security.access import Caller
+from licorne_server.store.configurations.applying import tell_warnings
+from licorne_server.store.configurations.history import Configurations, Unusable
+from licorne_server.store.configurations.memories import Memories
+from licorne_server.store.configurations.revisions import Revision, Revisions, extra_text
+from licorne_server.store.configurations.thread import ConfigThread, Origin
+from licorne_server.store.coordination.store import StoreError
 from licorne_server.wire.errors import config_refused, exhausted, unavailable
 
 log = structlog.get_logger("core.admission")

@@ -22,11 +22,6 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId
-from licorne_server.configurations.applying import unmark
-from licorne_server.configurations.history import Configurations
-from licorne_server.coordination.ownership import Ownership
-from licorne_server.coordination.store import Member
-from licorne_server.extensions import table
 from licorne_server.process.bounds import OutboxBounds
 from licorne_server.process.fair import FairLock
 from licorne_server.rms.event_log import EventLogs
@@ -34,8 +29,13 @@ from licorne_server.rms.outbox import Outbox
 from licorne_server.rms.rm import Rm, problem
 from licorne_server.rms.rm_log import log_rejections
 from licorne_server.rms.streams import Stream
+from licorne_server.store.configurations.applying import unmark
+from licorne_server.store.configurations.history import Configurations
+from licorne_server.store.coordination.ownership import Ownership
+from licorne_server.store.coordination.store import Member
 from licorne_server.telemetry.measures import RmMeasures
 from licorne_server.wire.errors import CallError, failed_precondition, unavailable
+from licorne_server.wire.features import table
 from licorne_server.wire.framing import Pace
 from licorne_server.wire.responses import Kind
 

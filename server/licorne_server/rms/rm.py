@@ -24,7 +24,6 @@ from licorne_core.messages.effects import (
     PreemptionsAsked,
 )
 from licorne_core.values.ids import RmId
-from licorne_server.extensions import telling_of
 from licorne_server.rms.outbox import Outbox
 from licorne_server.rms.streams import Stream
 from licorne_server.telemetry.measures import RmMeasures
@@ -32,6 +31,7 @@ from licorne_server.wire.asks import AskingReader, AskReader
 from licorne_server.wire.caps import MAX_STATE_DUMP, MAX_STATE_VALUES, size_problem
 from licorne_server.wire.checks import CheckEncoder, victim_payloads
 from licorne_server.wire.errors import CallError, exhausted, invalid_argument, unavailable
+from licorne_server.wire.features import telling_of
 from licorne_server.wire.framing import delimited
 from licorne_server.wire.responses import AllocationEncoder, Kind, Payload, made, payloads
 

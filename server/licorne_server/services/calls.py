@@ -21,12 +21,12 @@ import structlog
 from google.protobuf.message import Message
 
 from licorne_core.values.errors import NotFound
-from licorne_server.coordination.packing import SERVICE as MEMBERS
 from licorne_server.process.bounds import PeerBounds, host_of, peer_of
 from licorne_server.process.fair import PeerQuota, refusing
 from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections, Link
+from licorne_server.store.coordination.packing import SERVICE as MEMBERS
 from licorne_server.telemetry.measures import Calls, Method
 from licorne_server.transport.call import Call
 from licorne_server.wire.errors import (

@@ -11,11 +11,11 @@ from licorne.v1 import state_pb2 as pb
 from licorne_core.messages.events.records import EventRecord
 from licorne_core.values.errors import shown
 from licorne_server.process.fair import TimeSlices
+from licorne_server.reads.paging import MAX_PAGE_SIZE, Page, filled
 from licorne_server.rms.event_log import Ending, EventLog, EventLogs, TooManyStreams
 from licorne_server.rms.event_watch import Batch, Over, Overtaken, Watch
 from licorne_server.security.access import Access
 from licorne_server.services.calls import unary_handler, watch_handler
-from licorne_server.services.paging import MAX_PAGE_SIZE, Page, filled
 from licorne_server.wire.errors import (
     CallError,
     aborted,

@@ -36,13 +36,13 @@ from licorne_core.messages.effects import Effect
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import Engine
-from licorne_server.extensions import table
 from licorne_server.rms.outbox import Batch, Sent
 from licorne_server.rms.registry import Rms, check_registered
 from licorne_server.rms.rm import Rm, Session
 from licorne_server.rms.streams import Entry, Intake, Stream
 from licorne_server.wire.checks import predicate_answers, preemption_answers
 from licorne_server.wire.errors import CallError, Malformed, invalid_argument, unavailable
+from licorne_server.wire.features import table
 from licorne_server.wire.framing import Pace, delimited, open_envelope, split
 from licorne_server.wire.items import parse
 from licorne_server.wire.requests import REQUESTS

@@ -20,21 +20,21 @@ from licorne.v1 import admin_pb2, state_pb2
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import DEFAULT_PARTITION, PartitionName, RmId, rm_of
 from licorne_core.views import Views
-from licorne_server.coordination.ownership import Ownership
-from licorne_server.coordination.packing import SERVICE
-from licorne_server.coordination.passing import Passing
-from licorne_server.coordination.pb import members_pb2 as pb
-from licorne_server.coordination.store import Member
-from licorne_server.extensions import table
-from licorne_server.extensions.budgets.state import merged_budgets
+from licorne_server.reads.budgets import merged_budgets
+from licorne_server.reads.paging import MAX_PAGE_BYTES, MAX_PAGE_SIZE, PAGE_SIZE
+from licorne_server.reads.reasons import merged_reasons
+from licorne_server.reads.resource_hours import merged_hours
+from licorne_server.rms.passing import Passing
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access, Caller
 from licorne_server.services.admin.operations import MAX_WANTED
 from licorne_server.services.calls import parsed, unary_handler
-from licorne_server.services.paging import MAX_PAGE_BYTES, MAX_PAGE_SIZE, PAGE_SIZE
-from licorne_server.services.reasons import merged_reasons
-from licorne_server.services.resource_hours import merged_hours
+from licorne_server.store.coordination.ownership import Ownership
+from licorne_server.store.coordination.packing import SERVICE
+from licorne_server.store.coordination.pb import members_pb2 as pb
+from licorne_server.store.coordination.store import Member
 from licorne_server.wire.errors import CallError, Malformed, unavailable
+from licorne_server.wire.features import table
 from licorne_server.wire.items import parse
 
 log = structlog.get_logger("core.coordination.forwarding")

@@ -16,21 +16,21 @@ import grpc
 import structlog
 
 from licorne_core.views import Views
-from licorne_server.coordination.ownership import Ownership
-from licorne_server.coordination.packing import ACCEPTED, SERVICE, PackedCall, PackedStream
-from licorne_server.coordination.passing import Passing
-from licorne_server.coordination.pb import members_pb2 as pb
-from licorne_server.coordination.reach import Reach
-from licorne_server.coordination.secret import deployment_secret, is_given
-from licorne_server.coordination.store import Store, StoreError
-from licorne_server.http.members import TELL_SECONDS, Members
 from licorne_server.process.loop import stop_task
 from licorne_server.process.settings import Settings, SettingsError
+from licorne_server.reads.members import TELL_SECONDS, Members
+from licorne_server.rms.passing import Passing
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access, Caller, PassedOn
 from licorne_server.security.tls import member_credentials
 from licorne_server.services.calls import CallGuard, stream_handler
 from licorne_server.services.forwarding import Forwarding, Names
+from licorne_server.store.coordination.ownership import Ownership
+from licorne_server.store.coordination.packing import ACCEPTED, SERVICE, PackedCall, PackedStream
+from licorne_server.store.coordination.pb import members_pb2 as pb
+from licorne_server.store.coordination.reach import Reach
+from licorne_server.store.coordination.secret import deployment_secret, is_given
+from licorne_server.store.coordination.store import Store, StoreError
 from licorne_server.transport.aio import Transport
 from licorne_server.transport.call import Context, Details
 from licorne_server.wire.errors import CallError, Malformed, packed_details, permission_denied

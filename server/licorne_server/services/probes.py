@@ -6,7 +6,7 @@ from typing import Any
 
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
 
-from licorne_server.http import Status
+from licorne_server.reads.sources import Status
 from licorne_server.transport.aio import Transport
 
 _SERVING = health_pb2.HealthCheckResponse.SERVING

@@ -11,9 +11,9 @@ import grpc
 
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.passing import Passing
 from licorne_server.engine.engine import Engine
 from licorne_server.rms.admission import Admission
+from licorne_server.rms.passing import Passing
 from licorne_server.rms.registry import Rms, check_owned, owned
 from licorne_server.rms.rm import Rm
 from licorne_server.rms.rm_log import logging_refusal

@@ -20,15 +20,13 @@ from licorne.v1.session_pb2 import Hello, UpdateRequest, UpdateResponse, Welcome
 from licorne_core.messages.commands import BeginReplay, RegisterRm
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.passing import Passing
-from licorne_server.coordination.reach import Reach
-from licorne_server.coordination.store import Member
 from licorne_server.engine.engine import Engine
 from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.admission import Admission
 from licorne_server.rms.event_log import EventLog, EventLogs
 from licorne_server.rms.event_watch import Over, Overtaken, Watch
 from licorne_server.rms.outbox import Sent
+from licorne_server.rms.passing import Passing
 from licorne_server.rms.registry import Rms, check_owned, is_owned, owned
 from licorne_server.rms.rm import Rm, Session
 from licorne_server.rms.rm_log import logging_refusal
@@ -36,6 +34,8 @@ from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access, Caller
 from licorne_server.services.calls import CallGuard, stream_handler
 from licorne_server.services.exchange import UPDATES, SessionExchange, control
+from licorne_server.store.coordination.reach import Reach
+from licorne_server.store.coordination.store import Member
 from licorne_server.wire.caps import ADVISED_ITEMS
 from licorne_server.wire.checks import policy
 from licorne_server.wire.errors import CallError, aborted, failed_precondition, invalid_argument, unavailable

@@ -15,16 +15,12 @@ from licorne_core.messages.reports import Explanation
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId, rm_of
 from licorne_core.views import Views
-from licorne_server.extensions import rows, table
-from licorne_server.extensions.budgets.state import budget_message
-from licorne_server.http.sources import Sources
 from licorne_server.process.fair import TimeSlices
-from licorne_server.rms.registry import Rms
-from licorne_server.security.access import Access
-from licorne_server.services import explaining
-from licorne_server.services.calls import unary_handler
-from licorne_server.services.lists import ListCall
-from licorne_server.services.paging import (
+from licorne_server.process.walking import walked
+from licorne_server.reads import explaining
+from licorne_server.reads.budgets import budget_message
+from licorne_server.reads.lists import ListCall
+from licorne_server.reads.paging import (
     MAX_PAGE_SIZE,
     PAGE_SIZE,
     Page,
@@ -33,9 +29,8 @@ from licorne_server.services.paging import (
     read_preemption_token,
     reservation_token,
     reservations_after,
-    walked,
 )
-from licorne_server.services.reports import (
+from licorne_server.reads.reports import (
     allocation_message,
     application_message,
     ask_message,
@@ -47,8 +42,13 @@ from licorne_server.services.reports import (
     rm_message,
     usage_messages,
 )
-from licorne_server.services.sums import Sums
+from licorne_server.reads.sources import Sources
+from licorne_server.reads.sums import Sums
+from licorne_server.rms.registry import Rms
+from licorne_server.security.access import Access
+from licorne_server.services.calls import unary_handler
 from licorne_server.wire.errors import invalid_argument
+from licorne_server.wire.features import rows, table
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)

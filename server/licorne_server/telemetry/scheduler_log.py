@@ -50,8 +50,8 @@ from licorne_core.values.counters import Counters
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_core.views import Views
-from licorne_server.extensions import telling_of
-from licorne_server.telemetry.logs import levels, note_lost
+from licorne_server.process.lost_lines import note_lost
+from licorne_server.telemetry.logs import levels
 from licorne_server.telemetry.logs.levels import (
     COMMANDS,
     CONFIGURATIONS,
@@ -60,6 +60,7 @@ from licorne_server.telemetry.logs.levels import (
     PREEMPTION,
     TURNS,
 )
+from licorne_server.wire.features import telling_of
 
 _LOGGERS = (COMMANDS, CONFIGURATIONS, GANGS, PREDICATES, PREEMPTION, TURNS)
 _LOGS = {name: structlog.get_logger(name) for name in _LOGGERS}

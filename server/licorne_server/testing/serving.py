@@ -12,10 +12,10 @@ import grpc
 from licorne_core.config import load
 from licorne_core.values.errors import ConfigError
 from licorne_core.views import Views
+from licorne_server.assembly.server import Server
 from licorne_server.process.bounds import RmBounds
 from licorne_server.process.clock import Clock, SystemClock
 from licorne_server.process.settings import Address, Settings, SettingsError, TraceSettings
-from licorne_server.services.server import Server
 from licorne_server.wire.errors import CallError
 from licorne_server.wire.responses import Kind
 

@@ -5,15 +5,5 @@ CPU. Here the loop reads a socket, and gets all messages that have come at once;
 of the loop leave together. `server.LoopTransport` has the methods of `grpc.aio.Server` that services
 need, and `call.Call` those of a context, so that handlers and interceptors run on both.
 
-Caller: `services/grpc_server.py`, where the wheel is installed.
+Caller: `assembly/grpc_server.py`, where the wheel is installed.
 """
-
-from importlib.util import find_spec
-
-AUTO, GRPC, LOOP = TRANSPORTS = ("auto", "grpc", "loop")
-"""Values of the setting."""
-
-
-def served_by(setting: str) -> str:
-    """What serves gRPC: what the setting names, or `GRPC` if that is not installed."""
-    return LOOP if setting != GRPC and find_spec("licorne_transport") is not None else GRPC

@@ -117,7 +117,7 @@ class LoopTransport:
         await self._close()
         await stop_task(self._looking)
 
-    # What services/grpc_server.py wants beside that.
+    # What assembly/grpc_server.py wants beside that.
 
     def listen(self, address: Address, tls: Tls | None) -> int:
         """Listen at an address, with these certificates if there are any; returns the port.

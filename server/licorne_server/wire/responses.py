@@ -39,7 +39,6 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.values.asks import Allocation, Ask, Shape
 from licorne_core.values.ids import PartitionName
-from licorne_server.extensions import telling_of
 from licorne_server.wire.bounded_cache import (
     APPLICATIONS_BYTES,
     ENTRY,
@@ -49,6 +48,7 @@ from licorne_server.wire.bounded_cache import (
     WIDE,
     BoundedCache,
 )
+from licorne_server.wire.features import telling_of
 from licorne_server.wire.framing import LENGTH, delimited, encode_varint
 
 MAX_RESPONSE_ITEMS = 1_000

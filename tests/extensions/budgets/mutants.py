@@ -4,7 +4,7 @@ from mutants.defect import Defect
 from mutants.operators import drop, never, swap
 
 IN_CORE = ("budgets/test_budgets",)
-ESCROW = ("coordination/test_escrow",)
+ESCROW = ("rms/test_escrow",)
 
 BUDGETS = (
     Defect(

@@ -4,9 +4,9 @@ from typing import Any, cast
 
 from structlog.testing import capture_logs
 
+from licorne_server.assembly.server import running
 from licorne_server.engine.audits import AUDIT_SECONDS, SHOWN
 from licorne_server.process.settings import Settings
-from licorne_server.services.server import running
 from licorne_server.testing import FakeRM, VirtualClock
 from licorne_server.testing.serving import LOOPBACK
 

@@ -13,10 +13,10 @@ from structlog.testing import capture_logs
 
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
+from licorne_server.assembly.server import Server
 from licorne_server.engine.copied_process import Spent
 from licorne_server.engine.copies import MOST, MOST_OF_PEER, RETRY_AFTER, Copies, Pauses, Question
 from licorne_server.process.fair import TimeSlices
-from licorne_server.services.server import Server
 from licorne_server.wire.errors import CallError, Defect, Stopped, failed_precondition
 from support.core.builders import node, nodes, remove_apps
 from support.patience import PATIENCE

@@ -13,10 +13,10 @@ from licorne_core.messages.commands import Hold
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_core.values.slices import Tuning
+from licorne_server.assembly.server import Server
 from licorne_server.engine.copied_process import Spent
 from licorne_server.engine.copies import Copies, Pauses
 from licorne_server.process.fair import TimeSlices
-from licorne_server.services.server import Server
 from support.core.builders import config, reload
 from support.core.steps import listed
 from support.peers.shim import Shim, connected, eventually, serving

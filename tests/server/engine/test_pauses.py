@@ -9,10 +9,10 @@ import pytest
 from google.rpc.error_details_pb2 import ErrorInfo  # type: ignore[import-untyped]
 
 from licorne_core.values.ids import RmId
+from licorne_server.assembly.server import Server
 from licorne_server.engine.copies import AT_ONCE, PART, REMEMBERED_SECONDS, USUAL_RATE, Copies, Pauses
 from licorne_server.process.bounds import RmBounds
 from licorne_server.process.fair import TimeSlices
-from licorne_server.services.server import Server
 from licorne_server.wire.errors import CallError, Stopped
 from support.peers.shim import Shim, eventually
 

@@ -13,9 +13,9 @@ from google.protobuf.message_factory import GetMessageClass
 from yarl import URL
 
 from licorne.v1 import admin_pb2, session_pb2, state_pb2
+from licorne_server.assembly.server import Server
 from licorne_server.http.stream import accepts_gzip
 from licorne_server.process.bounds import EventBounds, RmBounds
-from licorne_server.services.server import Server
 from licorne_server.testing.serving import VirtualClock
 from licorne_server.wire.caps import MAX_RMS
 from support.patience import PATIENCE
@@ -34,8 +34,8 @@ READERS = (
     "licorne_core.extensions",
     "licorne_core.values.slices",
     "licorne_server.http",
-    "licorne_server.services.reasons",
-    "licorne_server.services.resource_hours",
+    "licorne_server.reads.reasons",
+    "licorne_server.reads.resource_hours",
 )
 """Names of numbers of things that readers look at before they may pause, and where these are."""
 

@@ -6,10 +6,11 @@ import aiohttp
 import pytest
 
 from licorne_core.config.extra import read_extra
-from licorne_server.configurations.revisions import Revisions
-from licorne_server.http import HttpServer, Sources, Status
+from licorne_server.http import HttpServer
+from licorne_server.reads.history.recorder import Recorder
+from licorne_server.reads.sources import Sources, Status
 from licorne_server.rms.event_log import EventLogs
-from licorne_server.telemetry.history.recorder import Recorder
+from licorne_server.store.configurations.revisions import Revisions
 from support.core.driver import START, Driver
 from support.server.http_site import Site
 

@@ -5,8 +5,9 @@ from importlib.metadata import version
 
 import pytest
 
-from licorne_server.http import HttpServer, Sources, Status
-from licorne_server.telemetry.history.recorder import Recorder
+from licorne_server.http import HttpServer
+from licorne_server.reads.history.recorder import Recorder
+from licorne_server.reads.sources import Sources, Status
 from support.core.builders import config, node, nodes, register
 from support.core.driver import Driver
 from support.patience import PATIENCE

@@ -1,9 +1,9 @@
 """Metrics of budgets over RMs."""
 
 from licorne_core.values.ids import RmId
-from licorne_server.extensions.budgets.members import BudgetState, HoldingState
-from licorne_server.extensions.budgets.metrics import MAX_BUDGETS, MAX_HOLDERS, MAX_RESOURCES, gather_budgets
+from licorne_server.http.budget_metrics import MAX_BUDGETS, MAX_HOLDERS, MAX_RESOURCES, gather_budgets
 from licorne_server.http.families import Families
+from licorne_server.rms.budgets.members import BudgetState, HoldingState
 
 
 def holding(number: int, *, here: bool = True) -> HoldingState:

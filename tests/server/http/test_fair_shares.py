@@ -5,7 +5,7 @@ from math import log
 import pytest
 
 from licorne_core.values.ids import PartitionName
-from licorne_server.services.reports import queue_message, usage_messages
+from licorne_server.reads.reports import queue_message, usage_messages
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.steps import last
 from support.server.http_site import Site

@@ -10,8 +10,8 @@ from multidict import CIMultiDict
 from structlog.testing import capture_logs
 from yarl import URL
 
+from licorne_server.assembly.server import Server
 from licorne_server.process.settings import Address, Settings, SettingsError
-from licorne_server.services.server import Server
 from support.peers.shim import LOOPBACK, Shim, connected, serving
 from support.peers.tls import Bearing, https, tls
 

@@ -13,9 +13,9 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
+from licorne_server.assembly.server import Server
 from licorne_server.process.bounds import PeerBounds
 from licorne_server.process.settings import Address, Settings, SettingsError
-from licorne_server.services.server import Server
 from support.patience import PATIENCE
 from support.peers.shim import LOOPBACK, Shim, serving
 from support.peers.tls import FILES, SPIFFE, connected_as, https, tls

@@ -12,13 +12,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.store import Member, MemberId
-from licorne_server.coordination.store import Ownership as Record
-from licorne_server.http import members
-from licorne_server.http.members import CALLER, MISSING, SECRET, Passed
+from licorne_server.assembly.server import Server
 from licorne_server.http.places import NAMED
+from licorne_server.reads import members
+from licorne_server.reads.members import CALLER, MISSING, SECRET, Passed
 from licorne_server.security.access import Caller
-from licorne_server.services.server import Server
+from licorne_server.store.coordination.store import Member, MemberId
+from licorne_server.store.coordination.store import Ownership as Record
 from support.member_town import Town, filled, two_members
 from support.members import TOKEN, Table, deployment, member, table_of
 from support.peers.shim import Shim

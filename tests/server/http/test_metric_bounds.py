@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from licorne_core.values.ids import RmId
-from licorne_server.http import Figures, RmFigures, metrics, queue_metrics, scrape
+from licorne_server.http import metrics, queue_metrics, scrape
+from licorne_server.reads.sources import Figures, RmFigures
 from licorne_server.telemetry.measures import RmMeasures
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
 from support.server.http_site import Site

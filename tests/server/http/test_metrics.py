@@ -10,13 +10,14 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 from licorne_core.messages.commands import Command, NodeAction, RemoveRm
 from licorne_core.values.ids import RmId
 from licorne_core.values.rm_caps import RmCaps
-from licorne_server.http import Figures, RmFigures, queue_metrics, scrape
 from licorne_server.http import metrics as limits
+from licorne_server.http import queue_metrics, scrape
 from licorne_server.http.families import Families
 from licorne_server.http.metrics import gather
 from licorne_server.http.queue_metrics import metric_part
 from licorne_server.process import fair
 from licorne_server.process.build_info import build_info
+from licorne_server.reads.sources import Figures, RmFigures
 from support.core.builders import (
     RM,
     app,

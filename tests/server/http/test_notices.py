@@ -5,7 +5,7 @@ import pytest
 from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_server.http import scrape
-from licorne_server.services.reports import allocation_message
+from licorne_server.reads.reports import allocation_message
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register
 from support.core.steps import listed
 from support.server.http_site import MINE, Site

@@ -8,9 +8,9 @@ import pytest
 from licorne_cli.commands import parser_for
 from licorne_core.values.ids import RmId
 from licorne_server.commands.serve_options import settings_of
-from licorne_server.http import EventFigures, Figures, RmFigures
 from licorne_server.http.families import Families
 from licorne_server.http.metrics import gather
+from licorne_server.reads.sources import EventFigures, Figures, RmFigures
 from licorne_server.telemetry.measures import RmMeasures
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver

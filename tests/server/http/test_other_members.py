@@ -11,12 +11,12 @@ from aiohttp import web
 
 from licorne import Ask, Client
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.ownership import Counts
-from licorne_server.coordination.store import Member, MemberId
-from licorne_server.coordination.store import Ownership as Record
-from licorne_server.http import members as http_members
-from licorne_server.http.members import MISSING
-from licorne_server.services.history import Sample
+from licorne_server.reads import members as http_members
+from licorne_server.reads.history.samples import Sample
+from licorne_server.reads.members import MISSING
+from licorne_server.store.coordination.ownership import Counts
+from licorne_server.store.coordination.store import Member, MemberId
+from licorne_server.store.coordination.store import Ownership as Record
 from support.member_town import Town, filled, two_members
 from support.members import Seat, deployment
 from support.patience import PATIENCE

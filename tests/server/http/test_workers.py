@@ -4,11 +4,11 @@ from typing import cast
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from licorne_server.coordination.ownership import Alone
-from licorne_server.coordination.store import Document, Snapshot, Store
 from licorne_server.http.health import _of_deployment
 from licorne_server.http.workers import merged
-from licorne_server.workers.status import STATUS, Known, known_workers, status_text
+from licorne_server.store.coordination.ownership import Alone
+from licorne_server.store.coordination.store import Document, Snapshot, Store
+from licorne_server.store.coordination.workers import STATUS, Known, known_workers, status_text
 
 ONE = """\
 # HELP licorne_rms RMs that are registered.

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import grpc
 import pytest
 
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.peers.members import Deployment, members
 from support.peers.shim import connected
 

@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 
 from licorne.v1 import state_pb2 as state
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.coordination.packing import ACCEPTED, SERVICE
-from licorne_server.coordination.pb import members_pb2 as pb
-from licorne_server.coordination.secret import METADATA
-from licorne_server.coordination.store import Member, MemberId
 from licorne_server.http.ui.pages import ACT
+from licorne_server.store.coordination.packing import ACCEPTED, SERVICE
+from licorne_server.store.coordination.pb import members_pb2 as pb
+from licorne_server.store.coordination.secret import METADATA
+from licorne_server.store.coordination.store import Member, MemberId
 from support.peers.members import SECRET, Deployment, members
 from support.peers.shim import LOOPBACK, connected, eventually
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from licorne import State
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.peers.members import Deployment
 from support.peers.shim import Shim, connected
 from support.peers.town import Shell

@@ -10,7 +10,7 @@ from google.protobuf.any_pb2 import Any
 from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]
 
-from licorne_server.coordination.packing import (
+from licorne_server.store.coordination.packing import (
     CANCELLED,
     MOST_CALLS,
     MOST_MESSAGE,
@@ -20,7 +20,7 @@ from licorne_server.coordination.packing import (
     PackedCall,
     PackedStream,
 )
-from licorne_server.coordination.pb import members_pb2 as pb
+from licorne_server.store.coordination.pb import members_pb2 as pb
 from licorne_server.wire.errors import CallError, Malformed, bad_request, error_info, packed_details
 from support.peers.shim import eventually
 

@@ -11,9 +11,9 @@ from structlog.testing import capture_logs
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne_core.values.ids import RmId
-from licorne_server.coordination import packing
-from licorne_server.coordination.secret import METADATA
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
+from licorne_server.store.coordination import packing
+from licorne_server.store.coordination.secret import METADATA
 from support.peers.members import SECRET, Deployment, OwnershipInMemory, members
 from support.peers.shim import Call, RawSession, Shim, ask, connected, eventually, new_allocations, node
 from support.peers.tls import Bearing, connected_as, tls

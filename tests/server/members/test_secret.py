@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from licorne_server.coordination.secret import KEY, METADATA, deployment_secret, is_given
-from licorne_server.coordination.store import Document, StoreError
+from licorne_server.store.coordination.secret import KEY, METADATA, deployment_secret, is_given
+from licorne_server.store.coordination.store import Document, StoreError
 from support.peers.members import Documents
 
 

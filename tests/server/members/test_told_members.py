@@ -7,9 +7,9 @@ import pytest
 
 from licorne.v1 import session_pb2 as sp
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.placing import LONGEST_TOLD, MOST_TOLD, choose, told_to
-from licorne_server.coordination.store import Member, MemberId, Snapshot
 from licorne_server.services import members as members_module
+from licorne_server.store.coordination.placing import LONGEST_TOLD, MOST_TOLD, choose, told_to
+from licorne_server.store.coordination.store import Member, MemberId, Snapshot
 from support.peers.members import Deployment, members
 from support.peers.shim import Call, RawSession, connected, eventually
 

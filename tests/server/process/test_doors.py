@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from licorne_server.coordination.options import Coordination
+from licorne_server.process.coordination import Coordination
 from licorne_server.process.doors import (
     REFUSED_SECONDS,
     REST_SECONDS,
@@ -20,7 +20,7 @@ from licorne_server.process.doors import (
     doors_of,
 )
 from licorne_server.process.settings import Settings
-from licorne_server.transport import GRPC, LOOP
+from licorne_server.process.transports import GRPC, LOOP
 from support.peers.shim import LOOPBACK, eventually, serving
 from support.peers.tls import tls
 

@@ -18,8 +18,8 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2 import WatchEventsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.config import DEFAULT_CONFIG
-from licorne_server.configurations.thread import Origin
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
+from licorne_server.store.configurations.thread import Origin
 from support.patience import PATIENCE
 from support.peers.shim import LOOPBACK, connected, serving
 from support.peers.tls import Bearing

@@ -13,10 +13,10 @@ from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from licorne.v1.admin_pb2 import UpdateConfigurationRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_server.configurations.thread import Origin
+from licorne_server.assembly.server import Server
 from licorne_server.process.fair import FairLock
 from licorne_server.rms.registry import MAX_WAITING
-from licorne_server.services.server import Server
+from licorne_server.store.configurations.thread import Origin
 from licorne_server.wire.errors import CallError
 from support.patience import PATIENCE
 from support.peers.shim import RawSession, Shim, connected, eventually

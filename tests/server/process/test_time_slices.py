@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from licorne_server.process import fair
 from licorne_server.process.fair import PAUSE_FACTOR, SLICE_SECONDS, TimeSlices
 from licorne_server.process.loop import SLOW_SECONDS, SlowSteps
-from licorne_server.services.paging import walked
+from licorne_server.process.walking import walked
 from support.patience import PATIENCE
 
 
@@ -207,7 +207,7 @@ async def test_slow_slices_are_counted_and_told(monkeypatch: pytest.MonkeyPatch)
         await read(time_slices, "10.0.0.1", 2, lambda: time.work(SLOW_SECONDS))
         assert not lines
         await walked(slowly(), partial(time_slices.slice, "10.0.0.1"))
-    told = {"peer": "10.0.0.1", "reader": ["paging.walked"], "seconds": 0.08}
+    told = {"peer": "10.0.0.1", "reader": ["walking.walked"], "seconds": 0.08}
     assert lines == [{"event": "slow slice", "log_level": "warning", **told}]
     assert slow.count["slice"] == 1
     assert slow.seconds["slice"] == pytest.approx(0.08)

@@ -17,10 +17,10 @@ from licorne_core.messages.commands import RegisterRm
 from licorne_core.messages.effects import Effect
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
+from licorne_server.assembly.server import Server
 from licorne_server.engine.engine import Engine
 from licorne_server.process.doors import Door
 from licorne_server.process.watchdog import FAILED, SHUT, STOP_SECONDS, Watchdog
-from licorne_server.services.server import Server
 from licorne_server.wire.errors import Stopped
 from support.patience import PATIENCE
 from support.peers.networks import header_block, headers, raw_connection

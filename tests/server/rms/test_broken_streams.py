@@ -8,8 +8,8 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne_core.values.ids import RmId
+from licorne_server.assembly.server import Server
 from licorne_server.process.bounds import PeerBounds
-from licorne_server.services.server import Server
 from support.peers.shim import (
     Call,
     RawSession,

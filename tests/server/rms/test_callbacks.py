@@ -9,7 +9,7 @@ from licorne.v1 import session_pb2 as sp
 from licorne_core.extensions.autoscaler.messages import ContainerState, ContainerStatesChanged
 from licorne_core.messages.effects import AskedCheck, Effect, PredicatesAsked
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from licorne_server.wire.framing import delimited
 from support.peers.shim import RawSession, Shim, eventually, violations
 

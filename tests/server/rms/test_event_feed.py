@@ -12,9 +12,9 @@ from licorne.v1 import session_pb2 as sp
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.assembly.server import Server
 from licorne_server.process.bounds import OutboxBounds
 from licorne_server.services import session as event_feed
-from licorne_server.services.server import Server
 from support.core.builders import START, happened
 from support.peers.shim import LOOPBACK, Call, RawSession, ask, connected, eventually, resource, serving
 

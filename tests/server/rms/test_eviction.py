@@ -10,10 +10,10 @@ from structlog.testing import capture_logs
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.messages.commands import RegisterRm
 from licorne_core.values.ids import RmId
+from licorne_server.assembly.server import Server
 from licorne_server.process.bounds import RmBounds
 from licorne_server.rms.eviction import RETURNING, SETTLING
 from licorne_server.rms.rm import Rm
-from licorne_server.services.server import Server
 from licorne_server.testing import VirtualClock
 from support.peers.shim import (
     RawSession,

@@ -7,9 +7,9 @@ import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.values.ids import RmId
+from licorne_server.assembly.server import Server
 from licorne_server.rms.streams import Entry, Stream
 from licorne_server.services.exchange import Exchange
-from licorne_server.services.server import Server
 from licorne_server.wire.framing import split
 from licorne_server.wire.requests import REQUESTS
 from licorne_server.wire.responses import Kind

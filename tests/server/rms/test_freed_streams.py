@@ -10,8 +10,8 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import Goodbye
 from licorne_core.values.ids import RmId
+from licorne_server.assembly.server import Server
 from licorne_server.rms.registry import any_connected
-from licorne_server.services.server import Server
 from licorne_server.wire.responses import Kind
 from support.peers.shim import RawSession, ask, eventually, node
 

@@ -13,7 +13,7 @@ from licorne.v1 import session_pb2 as sp
 from licorne_core.messages.commands import NodeUpdate, UpdateApplications, UpdateNodes
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import NodeId, RmId
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from licorne_server.wire.asks import ASK, AskingReader, AskReader
 from licorne_server.wire.caps import MAX_ITEM_BYTES, MAX_MESSAGE_BYTES
 from licorne_server.wire.framing import APPLICATION_REQUEST, NODE_REQUEST, split

@@ -14,8 +14,8 @@ import licorne_server
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.values.ids import RmId
+from licorne_server.assembly.server import Server
 from licorne_server.rms.rm_log import MOST_IGNORED, RmLogLevels
-from licorne_server.services.server import Server
 from licorne_server.telemetry.logs import levels
 from licorne_server.telemetry.logs.levels import NAMES, TURNS
 from licorne_server.wire.caps import MAX_EXTRA_ENTRIES

@@ -12,7 +12,7 @@ from licorne.v1 import state_pb2 as pb
 from licorne.v1.admin_pb2 import UpdateConfigurationRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from licorne_server.testing import VirtualClock
 from support.peers.shim import (
     Call,

@@ -8,7 +8,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne_core.messages.commands import RefuseNewWork
 from licorne_core.values.rm_caps import Shortage
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.peers.shim import Call, RawSession, ask
 
 ASK = si.AllocationRequest(allocations=[ask("k")])

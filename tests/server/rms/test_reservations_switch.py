@@ -5,8 +5,8 @@ import pytest
 from licorne_cli.commands import parser_for
 from licorne_core.messages.commands import NewApplication, RegisterRm, Tick
 from licorne_core.values.ids import AppId, RmId, UserGroup
+from licorne_server.assembly.server import running
 from licorne_server.commands.serve_options import settings_of
-from licorne_server.services.server import running
 from support.core.builders import apps, ask, asks, node, nodes
 from support.core.steps import listed
 

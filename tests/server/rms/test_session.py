@@ -11,7 +11,7 @@ from licorne.v1 import session_pb2 as sp
 from licorne_core.messages.commands import Command, RegisterRm, RemoveRm
 from licorne_core.messages.effects import Effect
 from licorne_core.values.ids import RmId
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.peers.shim import Call, RawSession, Shim, ask, connected, node, serving
 
 ASK = si.AllocationRequest(allocations=[ask("k")])

@@ -2,7 +2,7 @@
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.peers.shim import RawSession, application, node
 
 NAMELESS = si.NodeRequest(nodes=[node("", vcore=1)])

@@ -3,7 +3,7 @@
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.peers.shim import Call, Shim, application, ask, new_allocations, node, releases, resource
 from support.server.reports import read_books
 

@@ -7,7 +7,7 @@ import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from licorne_server.testing import VirtualClock
 from licorne_server.wire.responses import Kind
 from support.peers.shim import Call, RawSession, ask, eventually, node, serving

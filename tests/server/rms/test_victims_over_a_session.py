@@ -16,7 +16,7 @@ from licorne_core.messages.effects import (
     PreemptionsAsked,
 )
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.peers.shim import RawSession, eventually
 
 JUDGE = sp.Callbacks(predicates=sp.Predicates(judges_victims=True))

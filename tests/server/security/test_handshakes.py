@@ -14,10 +14,10 @@ from importlib.util import find_spec
 import pytest
 from aiohttp.web_protocol import RequestHandler
 
+from licorne_server.assembly.server import Server
 from licorne_server.process.bounds import PeerBounds
 from licorne_server.security import handshakes
 from licorne_server.security.handshakes import Handshake
-from licorne_server.services.server import Server
 from support.patience import PATIENCE
 from support.peers.networks import PREFACE, SETTINGS, frame
 from support.peers.shim import LOOPBACK, eventually, serving

@@ -13,7 +13,7 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.patience import PATIENCE
 from support.peers.shim import LOOPBACK, RawSession, Shim, ask, connected, eventually, serving
 from support.peers.tls import Bearing

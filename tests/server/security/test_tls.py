@@ -16,9 +16,9 @@ from licorne.v1 import admin_pb2 as ap
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.assembly.server import Server
 from licorne_server.process.settings import SettingsError
 from licorne_server.security.tls import CertificateEnd
-from licorne_server.services.server import Server
 from support.peers.shim import LOOPBACK, RawSession, Shim, serving
 from support.peers.tls import FILES, SPIFFE, connected_as, tls
 

@@ -12,8 +12,8 @@ from licorne.v1 import admin_pb2 as ap
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.assembly.server import Server
 from licorne_server.process.settings import Address, Settings, SettingsError, Tls
-from licorne_server.services.server import Server
 from support.peers.shim import RawSession, Shim, connected, serving
 from support.peers.tls import Bearing
 

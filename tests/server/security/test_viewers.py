@@ -12,11 +12,11 @@ from licorne.v1 import admin_pb2 as ap
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.assembly.server import Server
 from licorne_server.http.identity import NO_IDENTITY
-from licorne_server.http.members import Passed
 from licorne_server.process.settings import Settings, SettingsError
+from licorne_server.reads.members import Passed
 from licorne_server.security.access import Caller
-from licorne_server.services.server import Server
 from support.peers.shim import LOOPBACK, RawSession, Shim, connected, serving
 from support.peers.tls import Bearing, connected_as, https, tls
 from support.server.http_site import API, Viewer

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config.caps import MAX_BYTES
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.core.configurations import WRONG
 from support.core.steps import listed
 from support.peers.shim import Shim, ask, new_allocations, violations

@@ -10,8 +10,8 @@ import pytest
 
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_server.assembly.server import Server
 from licorne_server.services.admin.operations import MAX_WANTED
-from licorne_server.services.server import Server
 from licorne_server.telemetry.logs import levels
 from support.peers.shim import LOOPBACK, Shim, serving
 from support.server.reports import dumped, refusal

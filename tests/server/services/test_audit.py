@@ -14,11 +14,11 @@ from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.errors import NotFound
-from licorne_server.configurations.history import Configurations, Keeper
-from licorne_server.configurations.reloading import Default
 from licorne_server.process.clock import SystemClock
 from licorne_server.security.access import Access
 from licorne_server.services.admin.rights import EVENT, Rights
+from licorne_server.store.configurations.default_file import Default
+from licorne_server.store.configurations.history import Configurations, Keeper
 from licorne_server.telemetry.logs import dropped
 from licorne_server.wire.errors import exhausted
 from support.peers.shim import Shim, connected, serving

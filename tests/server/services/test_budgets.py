@@ -13,9 +13,9 @@ from licorne.v1 import state_pb2 as sp
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.extensions.budgets.reports import budget_reports
-from licorne_server.configurations.reloading import INTERVAL
+from licorne_server.assembly.server import Server
 from licorne_server.process.settings import SettingsError
-from licorne_server.services.server import Server
+from licorne_server.store.configurations.default_file import INTERVAL
 from licorne_server.testing import VirtualClock
 from support.peers.shim import Shim, ask, connected, eventually, info_of, new_allocations, serving, violations
 from support.server.configuring import write

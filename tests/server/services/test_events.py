@@ -11,9 +11,9 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.assembly.server import Server
 from licorne_server.process.bounds import host_of
 from licorne_server.services import events
-from licorne_server.services.server import Server
 from support.core.builders import START
 from support.peers.shim import Shim, application, ask, connected, eventually, info_of, new_allocations, node
 from support.server.reports import Tape, Watcher, configure

@@ -11,9 +11,9 @@ from structlog.testing import capture_logs
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.ownership import DRAIN
-from licorne_server.coordination.store import Document, MemberId
-from licorne_server.coordination.store import Ownership as Record
+from licorne_server.store.coordination.ownership import DRAIN
+from licorne_server.store.coordination.store import Document, MemberId
+from licorne_server.store.coordination.store import Ownership as Record
 from support.members import Table, deployment, member, table_of
 from support.peers.shim import Shim, connected, serving
 from support.peers.tls import Bearing

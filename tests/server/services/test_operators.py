@@ -14,7 +14,7 @@ from licorne.v1 import admin_pb2 as pb
 from licorne.v1 import state_pb2 as sp
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.peers.shim import LOOPBACK, Shim, ask, new_allocations, serving, violations
 from support.server.reports import audited, refusal
 

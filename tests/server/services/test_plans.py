@@ -13,9 +13,9 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config import load
 from licorne_core.values.ids import RmId
 from licorne_core.values.rm_caps import RmCaps
+from licorne_server.assembly.server import Server
 from licorne_server.process.bounds import RmBounds
 from licorne_server.services.admin.plans import read_submission
-from licorne_server.services.server import Server
 from licorne_server.wire.framing import PART, Pace
 from support.peers.shim import (
     Call,

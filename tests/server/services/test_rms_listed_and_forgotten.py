@@ -14,8 +14,8 @@ from licorne.v1.admin_pb2 import ForgetRmRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.values.rm_caps import RmCaps
+from licorne_server.assembly.server import Server
 from licorne_server.process.bounds import RmBounds
-from licorne_server.services.server import Server
 from licorne_server.testing import VirtualClock
 from licorne_server.testing.serving import START
 from support.peers.shim import RawSession, Shim, ask, connected, hang_up, new_allocations, serving

@@ -9,8 +9,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc  # type:
 
 from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.assembly.server import Server
 from licorne_server.process.settings import Address, Settings, SettingsError, Tls
-from licorne_server.services.server import Server
 from support.peers.shim import RawSession, connected, serving
 
 SERVICES = ("si.v1.Scheduler", "licorne.v1.Session", "licorne.v1.Admin", "licorne.v1.State")

@@ -7,7 +7,7 @@ import grpc
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.messages.commands import PredicatePolicy, Tick
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 
 if TYPE_CHECKING:

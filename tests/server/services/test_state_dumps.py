@@ -9,10 +9,10 @@ import aiohttp
 import pytest
 
 from licorne.v1 import session_pb2 as sp
+from licorne_server.assembly.server import Server
 from licorne_server.process.bounds import OutboxBounds
 from licorne_server.rms.outbox import Outbox
 from licorne_server.rms.rm import RmState
-from licorne_server.services.server import Server
 from licorne_server.wire.caps import MAX_STATE_DUMP, MAX_STATE_VALUES
 from support.peers.shim import LOOPBACK, RawSession, Shim, connected, eventually, serving
 

@@ -11,8 +11,8 @@ from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.extensions.autoscaler.reports import OutstandingShape
 from licorne_core.values.ids import PartitionName
-from licorne_server.services import lists, paging
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
+from licorne_server.reads import lists, paging
 from licorne_server.testing import VirtualClock
 from support.patience import PATIENCE
 from support.peers.shim import Shim, application, ask, connected, eventually, new_allocations, node, serving

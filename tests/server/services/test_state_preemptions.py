@@ -10,7 +10,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.ledger.stops import Ledger
 from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.values.ids import PartitionName
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from support.core.builders import TIME, victim
 from support.peers.shim import Shim, violations
 from support.server.reports import listed

@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from licorne_server.wire.framing import delimited
 from support.peers.shim import Call, Shim, application, ask, new_allocations, node, releases, resource
 

@@ -8,7 +8,7 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne_core.values.ids import RmId
-from licorne_server.services.server import Server
+from licorne_server.assembly.server import Server
 from licorne_server.wire.framing import delimited
 from support.peers.shim import Call, RawSession, Shim, ask
 

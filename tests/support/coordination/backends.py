@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.store import (
+from licorne_server.store.coordination.store import (
     Conflict,
     LeaseLost,
     Member,

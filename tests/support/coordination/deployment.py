@@ -6,8 +6,8 @@ from random import Random
 from typing import Any, TypeVar
 
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.membership import Membership
-from licorne_server.coordination.store import Member, MemberId, Ownership
+from licorne_server.store.coordination.membership import Membership
+from licorne_server.store.coordination.store import Member, MemberId, Ownership
 from support.coordination.loops import DriftingClock, MemberLoop, Time
 from support.coordination.network import Network, Weather
 from support.coordination.store import ModelStore, StoreModel

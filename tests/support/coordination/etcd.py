@@ -20,9 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from licorne_server.coordination.etcd import EtcdStore
-from licorne_server.coordination.options import Coordination
-from licorne_server.coordination.store import Store
+from licorne_server.process.coordination import Coordination
+from licorne_server.store.coordination.etcd import EtcdStore
+from licorne_server.store.coordination.store import Store
 from support.coordination.backends import LONG
 from support.patience import PATIENCE
 from support.peers.tls import FILES

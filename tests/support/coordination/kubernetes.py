@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from licorne_server.coordination.kubernetes import KubernetesStore
-from licorne_server.coordination.kubernetes.access import Access
-from licorne_server.coordination.options import Coordination
+from licorne_server.process.coordination import Coordination
+from licorne_server.store.coordination.kubernetes import KubernetesStore
+from licorne_server.store.coordination.kubernetes.access import Access
 from support.coordination.api_cluster import NAMESPACE
 from support.coordination.api_server import TOKEN
 from support.coordination.backends import LONG

@@ -5,12 +5,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from licorne_server.coordination.local import LocalStore
-from licorne_server.coordination.local_records import Records
-from licorne_server.coordination.local_service import LocalService
-from licorne_server.coordination.options import Coordination
-from licorne_server.coordination.store import Store
 from licorne_server.process.clock import SystemClock
+from licorne_server.process.coordination import Coordination
+from licorne_server.store.coordination.local import LocalStore
+from licorne_server.store.coordination.local_records import Records
+from licorne_server.store.coordination.local_service import LocalService
+from licorne_server.store.coordination.store import Store
 from support.coordination.backends import LONG
 
 

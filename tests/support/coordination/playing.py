@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 import structlog
 
-from licorne_server.coordination.store import Snapshot
+from licorne_server.store.coordination.store import Snapshot
 from support.coordination.process import Process
 from support.coordination.rms import Violation
 from support.coordination.world import World
@@ -28,8 +28,8 @@ def silence() -> Iterator[None]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("licorne_server.coordination.moving.PAUSE", 4.0)
-            patch.setattr("licorne_server.coordination.placing.REST", 12.0)
+            patch.setattr("licorne_server.store.coordination.moving.PAUSE", 4.0)
+            patch.setattr("licorne_server.store.coordination.placing.REST", 12.0)
             yield
     finally:
         structlog.configure(**before)

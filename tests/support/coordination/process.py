@@ -7,8 +7,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.membership import Membership
-from licorne_server.coordination.store import Member, MemberId
+from licorne_server.store.coordination.membership import Membership
+from licorne_server.store.coordination.store import Member, MemberId
 from licorne_server.wire.errors import CallError
 from support.coordination.loops import DriftingClock, MemberLoop
 from support.coordination.network import Network

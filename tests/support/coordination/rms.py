@@ -4,7 +4,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.store import MemberId
+from licorne_server.store.coordination.store import MemberId
 from support.coordination.loops import Time
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import Resources
-from licorne_server.coordination.store import Document
-from licorne_server.extensions.budgets.escrow import BUDGETS, Books, Escrow, Terms
-from licorne_server.extensions.budgets.slices import Use, decode
+from licorne_server.rms.budgets.escrow import BUDGETS, Books, Escrow, Terms
+from licorne_server.rms.budgets.slices import Use, decode
+from licorne_server.store.coordination.store import Document
 from support.coordination.rms import Rm
 
 if TYPE_CHECKING:

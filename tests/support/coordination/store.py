@@ -13,9 +13,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.lease import Calls
-from licorne_server.coordination.ownership import DRAIN
-from licorne_server.coordination.store import (
+from licorne_server.store.coordination.lease import Calls
+from licorne_server.store.coordination.ownership import DRAIN
+from licorne_server.store.coordination.store import (
     SHARED,
     Conflict,
     Document,

@@ -7,7 +7,7 @@ from typing import Any
 from google.protobuf.message import Message
 from grpc import aio
 
-from licorne_server.coordination.etcd_connection import OPTIONS
+from licorne_server.store.coordination.etcd_connection import OPTIONS
 
 KEEP_ALIVE = "/etcdserverpb.Lease/LeaseKeepAlive"
 WATCH = "/etcdserverpb.Watch/Watch"

@@ -28,8 +28,8 @@ from licorne_cli.commands import main, parser_for
 from licorne_cli.config.plan import WORSE
 from licorne_cli.config.reading import DIFFERENT
 from licorne_cli.failures import NEEDS_LOOK
-from licorne_server.commands.demo.planned import planned_worlds
-from licorne_server.commands.demo.world import endless
+from licorne_server.lab.demo.planned import planned_worlds
+from licorne_server.lab.demo.world import endless
 from licorne_tools.bench.growth import measure
 from licorne_tools.bench.scenarios import SCENARIOS
 from support.coordination.etcd import EtcdServer

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from licorne_core.values.ids import RmId
-from licorne_server.coordination import store
-from licorne_server.coordination.options import Coordination
-from licorne_server.coordination.ownership import Ownership
-from licorne_server.coordination.secret import KEY
-from licorne_server.coordination.store import Conflict, Document, Member, MemberId, Snapshot, Store
+from licorne_server.assembly.server import Server, running
+from licorne_server.process.coordination import Coordination
 from licorne_server.process.settings import Settings
-from licorne_server.services.server import Server, running
+from licorne_server.store.coordination import store
+from licorne_server.store.coordination.ownership import Ownership
+from licorne_server.store.coordination.secret import KEY
+from licorne_server.store.coordination.store import Conflict, Document, Member, MemberId, Snapshot, Store
 from licorne_server.wire.errors import unavailable
 from support.peers.shim import FREE_PLANS, LOOPBACK
 

@@ -12,10 +12,10 @@ from grpc_status import rpc_status  # type: ignore[import-untyped]
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne_core.scheduler import Scheduler
+from licorne_server.assembly.server import Server, running
 from licorne_server.process.bounds import RmBounds
 from licorne_server.process.clock import Clock
 from licorne_server.process.settings import Address, Settings
-from licorne_server.services.server import Server, running
 from licorne_server.wire.errors import CallError
 from support.patience import PATIENCE
 

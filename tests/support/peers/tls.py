@@ -9,8 +9,8 @@ from typing import Any
 
 import grpc
 
+from licorne_server.assembly.server import Server
 from licorne_server.process.settings import Tls
-from licorne_server.services.server import Server
 
 FILES = Path(__file__).parents[2] / "data" / "tls"
 SPIFFE = "spiffe://test/rm"

@@ -1,6 +1,6 @@
 """Rows of accounting: two places, and amounts of an hour."""
 
-from licorne_server.services.resource_hours import HOUR, PER_HOUR, Hours, Place, Row, in_hours
+from licorne_server.reads.resource_hours import HOUR, PER_HOUR, Hours, Place, Row, in_hours
 
 BEGIN = 1_700_000_000 // HOUR * HOUR
 A = Place("[rm1]default", "root.a", "ann", "")

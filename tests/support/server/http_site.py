@@ -15,14 +15,14 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from yarl import URL
 
-from licorne_server.configurations.revisions import Revisions
-from licorne_server.http import Figures, RmFigures, Status
+from licorne_server.assembly.server import Server
 from licorne_server.process.fair import TimeSlices
+from licorne_server.reads.history.lines import STEP_SECONDS
+from licorne_server.reads.history.recorder import Recorder
+from licorne_server.reads.history.samples import Sample
+from licorne_server.reads.sources import Figures, RmFigures, Status
 from licorne_server.rms.event_log import EventLogs
-from licorne_server.services.history import Sample
-from licorne_server.services.server import Server
-from licorne_server.telemetry.history.lines import STEP_SECONDS
-from licorne_server.telemetry.history.recorder import Recorder
+from licorne_server.store.configurations.revisions import Revisions
 from support.core.driver import Driver
 
 

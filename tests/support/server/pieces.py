@@ -20,8 +20,8 @@ from licorne_core.config import submitted
 from licorne_core.messages.commands import Command, RegisterRm
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId
+from licorne_server.assembly.server import Server
 from licorne_server.process import fair
-from licorne_server.services.server import Server
 from support.core.builders import app, apps, ask, asks, node, nodes, register, reload, remove_apps
 from support.peers.shim import eventually
 

@@ -20,13 +20,13 @@ from licorne_core.messages.commands import (
 from licorne_core.messages.effects import AllocationsMade, AllocationsReleased, Effect, PredicatesAsked
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import NodeId, RmId
-from licorne_server.journal.codec import entry, heading, together
-from licorne_server.journal.digest import DigestOf
-from licorne_server.journal.frames import MAGIC, frame
-from licorne_server.journal.records import Digest, Header, Input, Record
-from licorne_server.journal.table import Again
-from licorne_server.simulation.player import Player
-from licorne_server.simulation.replaying import scheduler_of
+from licorne_server.engine.journal.codec import entry, heading, together
+from licorne_server.engine.journal.digest import DigestOf
+from licorne_server.engine.journal.frames import MAGIC, frame
+from licorne_server.engine.journal.records import Digest, Header, Input, Record
+from licorne_server.engine.journal.table import Again
+from licorne_server.lab.simulation.player import Player
+from licorne_server.lab.simulation.replaying import scheduler_of
 from support.core.builders import release, releases
 
 OPTIONS = Options()

@@ -20,8 +20,8 @@ from typing import Protocol, Self
 from licorne_cli.commands import main
 from licorne_core.handlers import lifecycle
 from licorne_core.model.apps.states import COMPLETING_TIME
-from licorne_server.coordination import joining
-from licorne_server.coordination.joining import PROTOCOLS
+from licorne_server.store.coordination import joining
+from licorne_server.store.coordination.joining import PROTOCOLS
 from support.patience import PATIENCE
 
 PROGRAM = (sys.executable, "-m", "licorne_server")
@@ -169,7 +169,7 @@ class ServerProcess:
 
 
 _FORKING = multiprocessing.get_context("forkserver")
-_FORKING.set_forkserver_preload(["licorne_server.commands.serve", "licorne_server.services.server"])
+_FORKING.set_forkserver_preload(["licorne_server.commands.serve", "licorne_server.assembly.server"])
 
 
 def fork_licorne(

@@ -9,8 +9,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.values.ids import AllocationKey, AppId, RmId
+from licorne_server.assembly.server import Server
 from licorne_server.process.settings import TraceSettings
-from licorne_server.services.server import Server
 from support.peers.shim import ask, eventually, serving
 
 TRACE = 0x4BF92F3577B34DA6A3CE929D0E0E4736

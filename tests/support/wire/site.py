@@ -15,38 +15,39 @@ from licorne_core.messages.effects import Effect
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_core.views.audit.invariants import check_invariants
-from licorne_server.configurations.history import Configurations, Keeper
-from licorne_server.configurations.memories import Memories
-from licorne_server.configurations.reloading import Changes, Default
-from licorne_server.configurations.thread import ConfigThread
-from licorne_server.coordination.ownership import Alone
-from licorne_server.coordination.passing import Passing
-from licorne_server.coordination.reach import Reach
+from licorne_server.assembly.grpc_server import AboutService
 from licorne_server.engine.copies import Copies, Pauses, Question
 from licorne_server.engine.engine import Engine
-from licorne_server.extensions.budgets.members import MemberBudgets
-from licorne_server.http import Sources
-from licorne_server.http import Status as HttpStatus
 from licorne_server.http.dumps import StateDumps
 from licorne_server.http.reasons import Reasons
 from licorne_server.process.bounds import OutboxBounds, PeerBounds, RmBounds
 from licorne_server.process.build_info import BuildInfo
 from licorne_server.process.fair import TimeSlices
+from licorne_server.reads.history.recorder import Recorder
+from licorne_server.reads.sources import Sources
+from licorne_server.reads.sources import Status as HttpStatus
 from licorne_server.rms.admission import Admission
+from licorne_server.rms.budgets.members import MemberBudgets
 from licorne_server.rms.event_log import EventLogs
 from licorne_server.rms.eviction import Eviction
+from licorne_server.rms.passing import Passing
 from licorne_server.rms.registry import Rms
+from licorne_server.rms.reloading import Changes
 from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections
 from licorne_server.services.admin import AdminService
 from licorne_server.services.calls import CallGuard
 from licorne_server.services.events import EventsService
-from licorne_server.services.grpc_server import AboutService
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
 from licorne_server.services.state import StateService
-from licorne_server.telemetry.history.recorder import Recorder
+from licorne_server.store.configurations.default_file import Default
+from licorne_server.store.configurations.history import Configurations, Keeper
+from licorne_server.store.configurations.memories import Memories
+from licorne_server.store.configurations.thread import ConfigThread
+from licorne_server.store.coordination.ownership import Alone
+from licorne_server.store.coordination.reach import Reach
 from support.core.ledger import Ledger
 from support.wire.still import StillClock, StillLoop
 

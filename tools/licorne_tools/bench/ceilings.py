@@ -20,6 +20,7 @@ import grpc
 
 from licorne.si.v1.si_pb2 import Allocation, AllocationRelease, AllocationResponse, TerminationType
 from licorne.v1.session_pb2 import UpdateResponse
+from licorne_server.assembly.grpc_server import bind, server_of
 from licorne_server.commands.child import end_with_parent
 from licorne_server.commands.server_process import ServerProcess
 from licorne_server.process.fair import TimeSlices
@@ -27,7 +28,6 @@ from licorne_server.process.loop import ServerLoop
 from licorne_server.process.settings import Address, Settings
 from licorne_server.security.connections import Connections
 from licorne_server.services.calls import stream_handler
-from licorne_server.services.grpc_server import bind, server_of
 from licorne_tools.bench.driver import OPTIONS, UNSEEN, Progress, RawStream, Rm
 from licorne_tools.bench.load import RM, Meter
 from licorne_tools.bench.programs import process_of, python

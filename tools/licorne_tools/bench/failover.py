@@ -18,12 +18,12 @@ from licorne import Application, Ask, Client, Node
 from licorne.events import Allocated
 from licorne_core.values.ids import RmId
 from licorne_server.commands.server_process import ServerFailed, ServerProcess, running_server
-from licorne_server.coordination.etcd import EtcdStore
-from licorne_server.coordination.local import LocalStore
-from licorne_server.coordination.options import read_coordination
-from licorne_server.coordination.ownership import DRAIN
-from licorne_server.coordination.store import Snapshot, Store
+from licorne_server.process.coordination import read_coordination
 from licorne_server.services.admin.members import Drain
+from licorne_server.store.coordination.etcd import EtcdStore
+from licorne_server.store.coordination.local import LocalStore
+from licorne_server.store.coordination.ownership import DRAIN
+from licorne_server.store.coordination.store import Snapshot, Store
 from licorne_tools.bench import workload
 from licorne_tools.bench.driver import UNSEEN, Progress, limited
 from licorne_tools.bench.etcd import running_etcd

@@ -41,7 +41,7 @@ from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, RmId
 from licorne_core.values.resources import VCORE, Resources
 from licorne_core.views.queues import QueueReport
-from licorne_server.commands.demo.world import Submission, rounds
+from licorne_server.lab.demo.world import Submission, rounds
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.growth.world import START, parsed
 from licorne_tools.bench.utilisation_loads import Load, application_of, ask_of, created

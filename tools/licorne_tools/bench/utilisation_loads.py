@@ -7,7 +7,7 @@ import licorne
 from licorne_core.messages.commands import NewApplication, NodeAction, NodeUpdate
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, UserGroup
-from licorne_server.commands.demo.world import Profile, World, nodes, world, worlds
+from licorne_server.lab.demo.world import Profile, World, nodes, world, worlds
 
 MIXED_QUEUES = """\
 partitions:

@@ -17,7 +17,7 @@ from licorne_core.extensions.drains.messages import (
 )
 from licorne_core.extensions.drains.reports import DrainReport
 from licorne_core.views.fields import Moment, renamed
-from licorne_server.journal.forms import FLAG, MARK, NAMED, NUMBER, TEXT, WHOLE, Row, optional, pairs
+from licorne_server.engine.journal.forms import FLAG, MARK, NAMED, NUMBER, TEXT, WHOLE, Row, optional, pairs
 from licorne_server.wire.responses import nanoseconds
 
 _TERMS = Row(DrainTerms, start=NUMBER, deadline=optional(NUMBER), allocations=WHOLE)

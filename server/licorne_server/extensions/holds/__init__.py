@@ -14,7 +14,7 @@ from licorne_core.extensions.holds.messages import (
     MarksEnded,
 )
 from licorne_core.values.ids import PartitionName, QueuePath
-from licorne_server.journal.forms import FLAG, MARK, NAMED, TEXT, WHOLE, Row, optional, pairs
+from licorne_server.engine.journal.forms import FLAG, MARK, NAMED, TEXT, WHOLE, Row, optional, pairs
 
 _MARKS = Row(
     ApplicationMarks, hold=optional(MARK), change=optional(MARK), priority=optional(WHOLE), queue=TEXT

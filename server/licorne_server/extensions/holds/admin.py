@@ -15,10 +15,10 @@ from licorne_core.extensions.holds.messages import (
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AppId, PartitionName, RmId, normalize_partition
-from licorne_server.configurations.applying import unmark
-from licorne_server.configurations.marks import MAX_MARKS, Mark, MarkKind
 from licorne_server.services.admin.acts import MAX_REASON_BYTES, Acts
 from licorne_server.services.calls import Handler, unary_handler
+from licorne_server.store.configurations.applying import unmark
+from licorne_server.store.configurations.marks import MAX_MARKS, Mark, MarkKind
 from licorne_server.wire.caps import MAX_QUEUE_PATH, id_problem, text_problem
 from licorne_server.wire.errors import exhausted, invalid_argument
 from licorne_server.wire.responses import nanoseconds

@@ -2,7 +2,7 @@
 
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.extensions.queue_stops.messages import QueueStoppedSet, SetQueueStopped
-from licorne_server.journal.forms import FLAG, MARK, NAMED, TEXT, Row, pairs
+from licorne_server.engine.journal.forms import FLAG, MARK, NAMED, TEXT, Row, pairs
 
 MARKS = {"queue_stops": ("queues", pairs(NAMED, MARK))}
 MARKED = {

@@ -7,9 +7,9 @@ from google.protobuf.message import Message
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.extensions.queue_stops.messages import QueueStoppedSet, SetQueueStopped
 from licorne_core.values.ids import RmId
-from licorne_server.configurations.marks import MarkKind
 from licorne_server.services.admin.acts import Acts, if_changed
 from licorne_server.services.calls import Handler, unary_handler
+from licorne_server.store.configurations.marks import MarkKind
 from licorne_server.wire.caps import MAX_QUEUE_PATH, id_problem
 
 

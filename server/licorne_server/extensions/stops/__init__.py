@@ -2,7 +2,7 @@
 
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.extensions.stops.messages import ApplicationStopped, StopApplication
-from licorne_server.journal.forms import TEXT, Row
+from licorne_server.engine.journal.forms import TEXT, Row
 
 COMMANDS = (Row(StopApplication, rm_id=TEXT, partition=TEXT, app_id=TEXT, reason=TEXT),)
 SUMMED = {ApplicationStopped: {"allocations": None, "asks": None}}

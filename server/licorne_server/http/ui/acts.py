@@ -24,13 +24,13 @@ from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.values.errors import shown
-from licorne_server.configurations.thread import Origin
-from licorne_server.extensions import table
 from licorne_server.http.identity import Hosts
 from licorne_server.http.routes import BODY_SECONDS
-from licorne_server.http.sources import SOURCES
 from licorne_server.http.stream import CALLER, IDENTIFIED, JsonObject, reader_of, send_bytes
+from licorne_server.reads.sources import SOURCES
+from licorne_server.store.configurations.thread import Origin
 from licorne_server.wire.errors import CallError, unavailable
+from licorne_server.wire.features import table
 
 log = structlog.get_logger("core.http.acts")
 

@@ -16,11 +16,8 @@ from licorne_core.values.resources import Resources
 from licorne_core.views import Views
 from licorne_core.views.fields import renamed
 from licorne_core.views.nodes import NodeReport
-from licorne_server.configurations.revisions import Revision, Revisions
-from licorne_server.extensions import names, rows
 from licorne_server.http import json_apps, json_cluster
 from licorne_server.http.identity import visible_to
-from licorne_server.http.sources import Sources
 from licorne_server.http.stream import (
     JsonObject,
     Rows,
@@ -37,7 +34,10 @@ from licorne_server.http.ui.pages import API, Maker, number, text_in
 from licorne_server.http.ui.rows import application_detail, heat_row, preemption_row, usage_detail
 from licorne_server.http.units import Asked, mark_json, milliseconds
 from licorne_server.process.fair import TimeSlices
-from licorne_server.services.explaining import explain_message
+from licorne_server.reads.explaining import explain_message
+from licorne_server.reads.sources import Sources
+from licorne_server.store.configurations.revisions import Revision, Revisions
+from licorne_server.wire.features import names, rows
 
 MAX_RESOURCES = 8
 """Most resources that a heat map shows."""

@@ -16,7 +16,6 @@ from math import inf
 
 import structlog
 
-from licorne_server.http.sources import Sources
 from licorne_server.http.stream import CHUNK, Together, encode, sliced
 from licorne_server.http.ui.looking import Board, Looker, Visible
 from licorne_server.http.ui.mirrors import Mirrors
@@ -25,6 +24,7 @@ from licorne_server.http.units import milliseconds
 from licorne_server.process.build_info import build_info
 from licorne_server.process.fair import PeerQuota, TimeSlices
 from licorne_server.process.loop import stop_task
+from licorne_server.reads.sources import Sources
 
 PEER = "page"
 """Peer of the slices for a rendering that is the same for all."""

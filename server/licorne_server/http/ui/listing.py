@@ -12,7 +12,7 @@ from licorne_core.views import InOrder
 from licorne_server.http.stream import JsonObject, send_json
 from licorne_server.http.ui.pages import MAX_OFFSET, Maker, limit_of, number, text_in
 from licorne_server.http.ui.sorting import Best, Order
-from licorne_server.services.paging import Page
+from licorne_server.reads.paging import Page
 
 T = TypeVar("T")
 Name = TypeVar("Name", bound=str)

@@ -15,7 +15,6 @@ from licorne_core.values.ids import AppId
 from licorne_core.views.applications import AskReport
 from licorne_core.views.nodes import AllocationReport, ReservationReport
 from licorne_core.views.obstacles import Obstacle
-from licorne_server.extensions import PageList, table
 from licorne_server.http.json_apps import allocation_json, ask_json
 from licorne_server.http.routes import APP_STATES
 from licorne_server.http.stream import JsonObject, send_json
@@ -32,6 +31,7 @@ from licorne_server.http.ui.rows import (
     usage_row,
 )
 from licorne_server.http.units import Asked, milliseconds, rm_asked
+from licorne_server.wire.features import PageList, table
 
 MOST_HOLDERS = 3
 """Reservations of a node that the list of nodes shows."""

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.views.partitions import RmReport
-from licorne_server.http.sources import RmFigures, Sources
 from licorne_server.http.stream import enclosed, encode
 from licorne_server.http.ui.mirrors import Mirrors
 from licorne_server.http.ui.rows import Key, partition_row, queue_row, rm_row
+from licorne_server.reads.sources import RmFigures, Sources
 
 Visible = Callable[[str], bool]
 """Tests the right of a viewer to see an RM."""

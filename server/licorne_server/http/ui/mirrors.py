@@ -13,11 +13,11 @@ from typing import Any
 import structlog
 
 from licorne_core.values.ids import PartitionName, rm_of
-from licorne_server.coordination.store import Member, MemberId
-from licorne_server.http.members import OK, Members, Unreachable
 from licorne_server.http.ui.pages import API, Maker
 from licorne_server.http.ui.rows import Key
 from licorne_server.process.fair import TimeSlices
+from licorne_server.reads.members import OK, Members, Unreachable
+from licorne_server.store.coordination.store import Member, MemberId
 
 log = structlog.get_logger("core.http.ui.mirrors")
 

@@ -16,7 +16,6 @@ from licorne_core.views import Views
 from licorne_server.http.identity import role_of, visible_to
 from licorne_server.http.merging import parts_of
 from licorne_server.http.routes import APP_STATES
-from licorne_server.http.sources import SOURCES, Sources
 from licorne_server.http.stream import (
     BY_MEMBER,
     CALLER,
@@ -32,6 +31,7 @@ from licorne_server.http.ui.feed import EVERYBODY, Audience, Feed, TooManyViewer
 from licorne_server.http.ui.mirrors import Mirrors
 from licorne_server.http.ui.pages import ACT, API, CONTENT_TYPES, INDEX, STATIC, Maker, wanted
 from licorne_server.http.units import milliseconds
+from licorne_server.reads.sources import SOURCES, Sources
 
 HITS = 20
 """Hits of a kind that are shown at most."""

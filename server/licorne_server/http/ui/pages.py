@@ -9,10 +9,11 @@ from typing import TypeVar
 from aiohttp import web
 
 from licorne_core.values.errors import shown
-from licorne_server.http.sources import SOURCES
 from licorne_server.http.stream import JsonObject, reader_of, send_json
 from licorne_server.process.fair import TimeSlices
-from licorne_server.services.paging import Page, filled, walked
+from licorne_server.process.walking import walked
+from licorne_server.reads.paging import Page, filled
+from licorne_server.reads.sources import SOURCES
 
 PAGE = 100
 MAX_PAGE = 500

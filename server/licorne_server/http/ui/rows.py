@@ -17,9 +17,9 @@ from licorne_core.views.obstacles import Obstacle
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_core.views.readings import Numbers
-from licorne_server.extensions import PageList, names, table
 from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import mark_json, milliseconds, reports_of
+from licorne_server.wire.features import PageList, names, table
 
 R = TypeVar("R")
 

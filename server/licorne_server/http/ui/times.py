@@ -6,16 +6,16 @@ from operator import itemgetter
 from aiohttp import web
 
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, rm_of
-from licorne_server.http.sources import Sources
 from licorne_server.http.stream import JsonObject, Verbatim, enclosed, encode, reader_of, send_json
 from licorne_server.http.ui.pages import API, Maker, one_of, text_in
 from licorne_server.http.ui.timeline import timeline
 from licorne_server.http.units import Asked, milliseconds
-from licorne_server.telemetry.history.lines import MINUTES, STEP_SECONDS, STEPS, STEPS_OF_MINUTE
-from licorne_server.telemetry.history.marks import Mark
-from licorne_server.telemetry.history.places import AskName
-from licorne_server.telemetry.history.recorder import ROOT, step_of
-from licorne_server.telemetry.history.tracks import Span, Track
+from licorne_server.reads.history.lines import MINUTES, STEP_SECONDS, STEPS, STEPS_OF_MINUTE
+from licorne_server.reads.history.marks import Mark
+from licorne_server.reads.history.places import AskName
+from licorne_server.reads.history.recorder import ROOT, step_of
+from licorne_server.reads.history.tracks import Span, Track
+from licorne_server.reads.sources import Sources
 
 SPARK_MINUTES = 60
 """Points of a sparkline, each of a minute."""

@@ -8,25 +8,25 @@ something is wrapped by `Rights`, which admits operators and leaves a line in th
 import grpc
 
 from licorne_core.views import Views
-from licorne_server.configurations.reloading import Changes
-from licorne_server.configurations.thread import ConfigThread
 from licorne_server.engine.copies import Copies
 from licorne_server.engine.engine import Engine
-from licorne_server.extensions import modules
-from licorne_server.extensions.budgets.calls import BudgetMethods
-from licorne_server.extensions.budgets.members import MemberBudgets
-from licorne_server.http.dumps import StateDumps
 from licorne_server.process.fair import TimeSlices
+from licorne_server.reads.dumping import Dumps
+from licorne_server.rms.budgets.members import MemberBudgets
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.registry import Rms
+from licorne_server.rms.reloading import Changes
 from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.security.access import Access
 from licorne_server.services.admin.acts import Acts
+from licorne_server.services.admin.budgets import BudgetMethods
 from licorne_server.services.admin.configuration import ConfigurationMethods
 from licorne_server.services.admin.members import MemberMethods
 from licorne_server.services.admin.operations import OperatorMethods
 from licorne_server.services.admin.plans import PlanMethods
 from licorne_server.services.admin.rights import Rights
+from licorne_server.store.configurations.thread import ConfigThread
+from licorne_server.wire.features import modules
 
 
 class AdminService:
@@ -42,7 +42,7 @@ class AdminService:
         access: Access,
         thread: ConfigThread,
         eviction: Eviction,
-        dumps: StateDumps,
+        dumps: Dumps,
         changes: Changes,
         copies: Copies,
         time_slices: TimeSlices,

@@ -9,11 +9,11 @@ from licorne_core.messages.effects import Effect, NotRegistered, OperatorRefusal
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.ids import PartitionName, normalize_partition
 from licorne_core.views import Views
-from licorne_server.configurations.history import Configurations
-from licorne_server.configurations.marks import MAX_MARKS, Mark, MarkKind
 from licorne_server.engine.engine import Engine
 from licorne_server.rms.registry import Rms
 from licorne_server.services.admin.rights import Rights
+from licorne_server.store.configurations.history import Configurations
+from licorne_server.store.configurations.marks import MAX_MARKS, Mark, MarkKind
 from licorne_server.wire.caps import MAX_QUEUE_PATH, text_problem
 from licorne_server.wire.errors import CallError, exhausted, failed_precondition, invalid_argument, not_found
 from licorne_server.wire.responses import nanoseconds

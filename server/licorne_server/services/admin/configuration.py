@@ -16,14 +16,15 @@ from licorne_core.config import load
 from licorne_core.config.schema import Configuration
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.ids import RmId
-from licorne_server.configurations.applying import Change
-from licorne_server.configurations.reloading import Changes, DefaultFileError
-from licorne_server.configurations.revisions import Revision, Revisions, Source
-from licorne_server.configurations.thread import VALIDATION, ConfigThread, Origin
-from licorne_server.extensions.budgets.definitions import Budgets
+from licorne_server.rms.budgets.definitions import Budgets
+from licorne_server.rms.reloading import Changes
 from licorne_server.services.admin.messages import Differences, differences, problem_message
 from licorne_server.services.admin.rights import Rights
 from licorne_server.services.calls import Handler, unary_handler
+from licorne_server.store.configurations.applying import Change
+from licorne_server.store.configurations.default_file import DefaultFileError
+from licorne_server.store.configurations.revisions import Revision, Revisions, Source
+from licorne_server.store.configurations.thread import VALIDATION, ConfigThread, Origin
 from licorne_server.wire.caps import (
     MAX_CONFIG_BYTES,
     bytes_of,

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
-from licorne_server.coordination.ownership import DRAIN, Ownership
-from licorne_server.coordination.store import (
+from licorne_server.services.admin.rights import Rights
+from licorne_server.services.calls import Handler, unary_handler
+from licorne_server.store.coordination.ownership import DRAIN, Ownership
+from licorne_server.store.coordination.store import (
     Conflict,
     Document,
     Member,
@@ -20,9 +22,7 @@ from licorne_server.coordination.store import (
     Store,
     StoreError,
 )
-from licorne_server.coordination.store import Ownership as Record
-from licorne_server.services.admin.rights import Rights
-from licorne_server.services.calls import Handler, unary_handler
+from licorne_server.store.coordination.store import Ownership as Record
 from licorne_server.wire.caps import bytes_of, comment_problem, size_problem, text_problem
 from licorne_server.wire.errors import aborted, failed_precondition, invalid_argument, not_found, unavailable
 from licorne_server.wire.responses import nanoseconds

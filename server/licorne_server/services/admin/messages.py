@@ -33,8 +33,8 @@ from licorne_core.messages.plans import (
 )
 from licorne_core.values.errors import Problem
 from licorne_core.values.resources import Resources, print_amounts
-from licorne_server.extensions import names
-from licorne_server.services.reports import filled
+from licorne_server.reads.reports import filled
+from licorne_server.wire.features import names
 
 _value = filled(pb.PlannedValue, PlannedValue)
 _queue = filled(pb.PlannedQueue, PlannedQueue, {"values": ("values", partial(map, _value))})

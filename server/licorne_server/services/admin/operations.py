@@ -11,18 +11,18 @@ from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.store import StoreError
-from licorne_server.extensions.budgets.escrow import NotReleased
-from licorne_server.extensions.budgets.members import MemberBudgets
-from licorne_server.http.dumps import DumpInProgress, StateDumps
-from licorne_server.http.members import Unreachable
 from licorne_server.process.fair import TimeSlices
+from licorne_server.reads.dumping import DumpInProgress, Dumps
+from licorne_server.reads.members import Unreachable
+from licorne_server.reads.paging import Page, filled
+from licorne_server.reads.reports import mark_message
+from licorne_server.rms.budgets.escrow import NotReleased
+from licorne_server.rms.budgets.members import MemberBudgets
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.services.admin.acts import Acts
 from licorne_server.services.calls import Handler, unary_handler, watch_handler
-from licorne_server.services.paging import Page, filled
-from licorne_server.services.reports import mark_message
+from licorne_server.store.coordination.store import StoreError
 from licorne_server.telemetry.logs import levels
 from licorne_server.wire.errors import aborted, exhausted, invalid_argument, unavailable
 
@@ -40,7 +40,7 @@ class OperatorMethods:
         self,
         acts: Acts,
         eviction: Eviction,
-        dumps: StateDumps,
+        dumps: Dumps,
         time_slices: TimeSlices,
         log_levels: RmLogLevels,
         budgets: MemberBudgets,

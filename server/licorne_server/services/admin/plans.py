@@ -16,16 +16,16 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import ConfigError, Problem, shown
 from licorne_core.values.ids import RmId
-from licorne_server.configurations.reloading import Changes
-from licorne_server.configurations.thread import ConfigThread, Origin
 from licorne_server.engine.copied_process import Spent
 from licorne_server.engine.copies import Copies
 from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.registry import Rms
+from licorne_server.rms.reloading import Changes
 from licorne_server.services.admin.messages import configuration_plan, refused_plan, submission_plan
 from licorne_server.services.admin.rights import Rights
 from licorne_server.services.admin.submission_text import MAX_ASKS, read_submission_text
 from licorne_server.services.calls import Handler, unary_handler
+from licorne_server.store.configurations.thread import ConfigThread, Origin
 from licorne_server.wire.asks import AskReader
 from licorne_server.wire.caps import MAX_CONFIG_BYTES, bytes_of, size_problem
 from licorne_server.wire.errors import config_refused, invalid_argument, text_refused

@@ -16,9 +16,9 @@ from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import rm_of
 from licorne_core.views import Views
 from licorne_core.views.partitions import RmReport
-from licorne_server.configurations.history import Configurations
+from licorne_server.process.lost_lines import note_lost
 from licorne_server.security.access import Access
-from licorne_server.telemetry.logs import note_lost
+from licorne_server.store.configurations.history import Configurations
 from licorne_server.wire.caps import rm_id_problem
 from licorne_server.wire.errors import CallError, failed_precondition, invalid_argument
 

@@ -4,14 +4,13 @@ Logging never waits and never fails: a line that cannot be written is dropped an
 """
 
 from licorne_server.telemetry.logs.levels import level_problem, levels, takes_level
-from licorne_server.telemetry.logs.process import FORMATS, dropped, note_lost, process_logs, set_up
+from licorne_server.telemetry.logs.process import FORMATS, dropped, process_logs, set_up
 
 __all__ = [
     "FORMATS",
     "dropped",
     "level_problem",
     "levels",
-    "note_lost",
     "process_logs",
     "set_up",
     "takes_level",

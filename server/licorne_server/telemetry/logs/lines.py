@@ -6,10 +6,8 @@ are also limited per RM or caller, so that one flood does not crowd out the line
 
 import json
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import takewhile
 from time import monotonic
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -19,6 +17,7 @@ from structlog.tracebacks import ExceptionDictTransformer
 from structlog.typing import EventDict
 
 from licorne_server.process.bounds import host_of, peer_of
+from licorne_server.process.lost_lines import Dropped, Drops, Reason
 from licorne_server.telemetry.logs.levels import AUDIT
 
 MAX_KINDS = 256
@@ -133,65 +132,6 @@ def _take(*buckets: _Bucket) -> bool:
     for bucket in buckets:
         bucket.left -= 1
     return True
-
-
-class Reason(StrEnum):
-    """Reason for dropping a line."""
-
-    RATE = "rate"
-    """The rate limit of its kind was exceeded."""
-    QUEUE_FULL = "queue_full"
-    """The queue is full: stderr takes lines too slowly."""
-    NO_SPACE = "no_space"
-    """Stderr is a file on a full disk."""
-    CLOSED = "closed"
-    """Stderr is closed, or its reader is."""
-    WRITE_FAILED = "write_failed"
-    """The system refused the write for another reason."""
-    UNPRINTABLE = "unprintable"
-    """A value of the line could not be converted to text."""
-
-
-class Dropped(NamedTuple):
-    """Lines of one kind that were dropped for one reason."""
-
-    kind: str
-    reason: Reason
-    number: int
-
-
-class Drops:
-    """Counts dropped lines. Any thread may call any method."""
-
-    def __init__(self) -> None:
-        """Start without drops."""
-        # Reentrant, because the garbage collector may log in the middle of a method.
-        self._lock = threading.RLock()
-        self._totals = dict.fromkeys(Reason, 0)
-        self._untold: Counter[tuple[str, Reason]] = Counter()
-
-    def add(self, kind: str, reason: Reason, count: int = 1) -> None:
-        """Count lines that were dropped."""
-        with self._lock:
-            self._totals[reason] += count
-            self._untold[kind, reason] += count
-
-    def totals(self) -> dict[str, int]:
-        """Lines dropped since the start, by reason."""
-        with self._lock:
-            return {reason.value: count for reason, count in self._totals.items()}
-
-    def take_unlogged(self) -> list[Dropped]:
-        """Take the drops that were not logged yet; they count as logged from now on."""
-        with self._lock:
-            untold = [Dropped(*key, count) for key, count in self._untold.items()]
-            self._untold.clear()
-        return untold
-
-    def put_back(self, dropped: Dropped) -> None:
-        """Return drops that could not be logged."""
-        with self._lock:
-            self._untold[dropped.kind, dropped.reason] += dropped.number
 
 
 MAX_LINE = 16_384

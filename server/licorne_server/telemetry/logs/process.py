@@ -16,8 +16,9 @@ from typing import Any
 import structlog
 from structlog.typing import EventDict
 
+from licorne_server.process.lost_lines import DROPS, Drops
 from licorne_server.telemetry.logs.levels import AUDIT, Logger, levels, number_of
-from licorne_server.telemetry.logs.lines import Drops, Lines, Reason, fitted
+from licorne_server.telemetry.logs.lines import Lines, fitted
 from licorne_server.telemetry.logs.stderr import STDERR, Redirect, Strays, Writer
 
 HEAD = ("timestamp", "level", "event")
@@ -153,17 +154,11 @@ FLUSH_SECONDS = 2.0
 """Seconds that the process waits at its end for unwritten lines."""
 
 # One stderr per process, so one count.
-_drops = Drops()
 
 
 def dropped() -> Mapping[str, int]:
     """Dropped log lines of this process, by reason; 0 before `process_logs`."""
-    return _drops.totals()
-
-
-def note_lost(kind: str) -> None:
-    """Count a line that failed before the write; the count is logged later."""
-    _drops.add(kind, Reason.WRITE_FAILED)
+    return DROPS.totals()
 
 
 @contextmanager
@@ -178,10 +173,10 @@ def process_logs(
     call nothing is logged any more.
     """
     is_open = sys.stderr is not None
-    lines = Lines(_drops, _console(form), always)
+    lines = Lines(DROPS, _console(form), always)
     _fill_standard_descriptors()
     saved = os.dup(STDERR)
-    writer = Writer(saved if is_open else None, _drops, lines.of_drops)
+    writer = Writer(saved if is_open else None, DROPS, lines.of_drops)
     writer.start()
     set_up(level, lines, writer.write, writer.write_audit)
     strays = Strays(lines, writer.write)

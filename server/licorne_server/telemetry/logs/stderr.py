@@ -20,7 +20,8 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from licorne_server.telemetry.logs.lines import Dropped, Drops, Lines, Reason
+from licorne_server.process.lost_lines import Dropped, Drops, Reason
+from licorne_server.telemetry.logs.lines import Lines
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs

@@ -6,8 +6,8 @@ from licorne_core.config import load
 from licorne_core.messages.effects import Happened
 from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.values.ids import PartitionName, RmId
-from licorne_server.configurations.revisions import Revisions, Source
 from licorne_server.http.ui import page
+from licorne_server.store.configurations.revisions import Revisions, Source
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, release, releases, victim
 from support.server.http_site import API, MINE, Site
 

@@ -10,11 +10,11 @@ from aiohttp import web
 
 from licorne_core.values.ids import PartitionName
 from licorne_core.views.queues import QueueReport
-from licorne_server.http import Sources, stream
-from licorne_server.http.sources import RmFigures
+from licorne_server.http import stream
 from licorne_server.http.ui import feed, looking
 from licorne_server.http.ui.looking import Board, Visible
 from licorne_server.process.fair import TimeSlices
+from licorne_server.reads.sources import RmFigures, Sources
 from support.core.builders import RM, app, apps, ask, asks, config, register, reload
 from support.server.http_site import API, Site, happened, viewing
 

@@ -12,9 +12,9 @@ import aiohttp
 import grpc
 import pytest
 
+from licorne_server.assembly.server import Server
 from licorne_server.http.identity import NO_CERTIFICATE
 from licorne_server.http.ui import pages
-from licorne_server.services.server import Server
 from support.patience import PATIENCE
 from support.peers.shim import LOOPBACK, Shim, serving
 from support.peers.tls import FILES, SPIFFE, connected_as, https, tls

@@ -9,12 +9,12 @@ import aiohttp
 import pytest
 
 from licorne_core.values.ids import RmId
-from licorne_server.coordination.store import Member, MemberId
-from licorne_server.http.members import CALLER, SECRET, Passed
+from licorne_server.assembly.server import Server
 from licorne_server.http.ui import looking
 from licorne_server.http.ui.mirrors import items_of
+from licorne_server.reads.members import CALLER, SECRET, Passed
 from licorne_server.security.access import Caller
-from licorne_server.services.server import Server
+from licorne_server.store.coordination.store import Member, MemberId
 from support.members import TOKEN, Table, deployment, member, table_of
 from support.peers.shim import Shim, connected
 from support.server.http_site import API, Viewer

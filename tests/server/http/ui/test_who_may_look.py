@@ -9,8 +9,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from licorne_server.assembly.server import Server
 from licorne_server.http.ui import pages
-from licorne_server.services.server import Server
 from support.patience import PATIENCE
 from support.peers.shim import LOOPBACK, Shim, connected, serving
 from support.peers.tls import Bearing

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from licorne_server.telemetry.logs.lines import MAX_LINE, Drops, Lines
+from licorne_server.process.lost_lines import Drops
+from licorne_server.telemetry.logs.lines import MAX_LINE, Lines
 from licorne_server.telemetry.logs.process import Console
 from support.server.server_process import PROGRAM, ServerProcess
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import structlog
 
+from licorne_server.process.lost_lines import Drops, Reason
 from licorne_server.telemetry.logs.levels import AUDIT, Levels
 from licorne_server.telemetry.logs.lines import (
     FOREIGN,
@@ -19,10 +20,8 @@ from licorne_server.telemetry.logs.lines import (
     OF_ONE,
     OWN,
     Allowance,
-    Drops,
     Limits,
     Lines,
-    Reason,
     rendered,
 )
 from licorne_server.telemetry.logs.stderr import Strays

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from licorne_server.telemetry.logs.lines import Drops, Lines
+from licorne_server.process.lost_lines import Drops
+from licorne_server.telemetry.logs.lines import Lines
 from licorne_server.telemetry.logs.stderr import Writer
 from support.patience import PATIENCE
 from support.server.process_log import full_disk, pipe, sealed

@@ -16,9 +16,9 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from structlog.testing import capture_logs
 
+from licorne_server.assembly.server import Server
 from licorne_server.engine import copied_process
 from licorne_server.process.settings import Settings, TraceSettings
-from licorne_server.services.server import Server
 from licorne_server.telemetry.tracing import exporting
 from licorne_server.telemetry.tracing.exporting import BATCH, MAX_OF_RM, MAX_WAITING, Exporting
 from licorne_server.telemetry.tracing.starting import EXPORT_FAILED, QUEUE_FULL, SHUTDOWN, TraceCounts

@@ -22,7 +22,7 @@ def test_nothing_of_the_extra_is_loaded_without_the_option() -> None:
     extra = ("opentelemetry", "requests", "urllib3")
     program = f"""
 import asyncio, sys
-import licorne_server.services.server, licorne_server.commands.serve
+import licorne_server.assembly.server, licorne_server.commands.serve
 from licorne_server.testing import FakeRM, serve
 
 async def main():

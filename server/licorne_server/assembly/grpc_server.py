@@ -1,0 +1,229 @@
+"""The gRPC server of all services: its options and its addresses.
+
+Also here:
+
+* The standard service of reflection; `probes` has that of health.
+* `State.GetServer`: facts about the server, for any caller.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import grpc
+import structlog
+from google.protobuf.message import Message
+from grpc_health.v1 import health  # type: ignore[import-untyped]
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc  # type: ignore[import-untyped]
+
+from licorne.v1 import state_pb2 as pb
+from licorne_server.process.build_info import BuildInfo
+from licorne_server.process.fair import TimeSlices
+from licorne_server.process.settings import Settings, SettingsError
+from licorne_server.process.transports import GRPC, served_by
+from licorne_server.security.access import Access
+from licorne_server.security.connections import Connections
+from licorne_server.services.calls import CallGuard, unary_handler
+from licorne_server.services.inner_calls import InnerCalls
+from licorne_server.services.members import MemberCalls
+from licorne_server.services.probes import Probes
+from licorne_server.services.scheduler import SchedulerService
+from licorne_server.services.session import PROTOCOL, SessionService
+from licorne_server.store.coordination.packing import SERVICE as MEMBERS
+from licorne_server.telemetry.measures import Calls
+from licorne_server.transport.aio import AioTransport, Transport
+from licorne_server.wire.caps import MAX_MESSAGE_BYTES
+from licorne_server.wire.responses import nanoseconds
+
+if TYPE_CHECKING:
+    from licorne_server.telemetry.tracing.tracing import Tracing
+
+log = structlog.get_logger("core.grpc")
+
+OF_ITS_OWN = (
+    "one malformed request, of anybody who reaches the port, can shut it for all until a restart, for which "
+    "the server ends itself; with the wheel licorne-transport it cannot"
+)
+"""What it means that the wheel is not used."""
+
+CHANNEL_OPTIONS = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", -1),
+    # Per connection: enough for four streams and some calls, too few for a reset flood.
+    ("grpc.max_concurrent_streams", 16),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 15_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.max_ping_strikes", 2),
+]
+
+
+def server_of(
+    settings: Settings,
+    interceptors: Sequence[grpc.aio.ServerInterceptor],
+    options: Sequence[tuple[str, int]],
+    time_slices: TimeSlices,
+    is_short: Callable[[], object] = bool,
+) -> Transport:
+    """A server without services, whose calls pass the interceptors in order; with `options` of gRPC.
+
+    One that `shares_ports` does so with the other workers of its supervisor. Otherwise a second
+    server on the same port fails.
+    """
+    every = [("grpc.so_reuseport", int(settings.shares_ports)), *CHANNEL_OPTIONS, *options]
+    if served_by(settings.transport) == GRPC:
+        return AioTransport(interceptors, every)
+    from licorne_server.transport.server import LoopTransport
+
+    return LoopTransport(interceptors, every, time_slices, is_short)
+
+
+def bind(server: Transport, settings: Settings) -> str:
+    """Listen where the settings say; returns the bound ``HOST:PORT``.
+
+    Raises:
+        SettingsError: it cannot.
+    """
+    address = settings.listen
+    # Tried beforehand: grpc would log its refusal in its own words. A supervisor has tried its port.
+    refusal = "" if settings.shares_ports else address.refusal()
+    if refusal:
+        raise SettingsError(f"cannot listen on {address}: {refusal}")
+    try:
+        port = server.listen(address, settings.tls)
+    except OSError as error:
+        raise SettingsError(f"cannot listen on {address}: {error.strerror or error}") from None
+    return str(address.with_port(port))
+
+
+def bind_socket(server: Transport, address: str) -> None:
+    """Listen at ``unix:PATH`` too, where only this user comes in.
+
+    Raises:
+        SettingsError: it cannot.
+    """
+    try:
+        server.listen_at(address.removeprefix("unix:"))
+    except OSError as error:
+        raise SettingsError(f"cannot listen on {address}: {error.strerror or error}") from None
+
+
+class Service(Protocol):
+    """A service, or some calls of one."""
+
+    @property
+    def name(self) -> str:
+        """Its full name."""
+        ...
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """Its methods by name."""
+        ...
+
+
+class GrpcDoor:
+    """The gRPC server of all services, behind one guard."""
+
+    guard: CallGuard
+    inner: InnerCalls
+    """Calls of the page, to the same services."""
+    transport: str
+    """What serves gRPC, by its name."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        access: Access,
+        calls: Calls,
+        tracing: "Tracing | None",
+        time_slices: TimeSlices,
+        is_short: Callable[[], object],
+    ) -> None:
+        """Admit callers that `access` knows; `calls` counts their calls, and `tracing` traces them.
+
+        Handshakes take turns with reads in `time_slices`. `is_short` is true while memory is.
+        """
+        self._time_slices = time_slices
+        self._is_short = is_short
+        self.transport = served_by(settings.transport)
+        self.inner = InnerCalls()
+        self._settings = settings
+        self._connections = Connections(settings.peers)
+        own = frozenset({SchedulerService.name, SessionService.name, MEMBERS})
+        self.guard = CallGuard(access, self._connections, settings.peers, own, calls, tracing)
+        self._server: Transport | None = None
+
+    async def open(self, services: Sequence[Service], members: MemberCalls, probes: Probes) -> str:
+        """Serve the services to callers and to other members; returns the bound ``HOST:PORT``.
+
+        Raises:
+            SettingsError: it cannot listen, or the store of the deployment does not answer.
+        """
+        settings = self._settings
+        interceptors = [self.guard, members.forwarding]
+        options = self._connections.options()
+        server = server_of(settings, interceptors, options, self._time_slices, self._is_short)
+        handlers = [service.handler() for service in services]
+        server.add_generic_rpc_handlers(handlers)
+        await members.start(self.guard, handlers, server)
+        self.inner.open(handlers, self.guard, members.forwarding)
+        names = list(dict.fromkeys(service.name for service in services))
+        probes.add_to(server, names)
+        if settings.reflects:
+            add_reflection(names, server)
+        self._server = server
+        address = bind(server, settings)
+        if settings.coordination is not None and settings.shares_ports:
+            bind_socket(server, settings.coordination.advertise)
+        await server.start()
+        self._connections.start(int(address.rpartition(":")[2]))
+        return address
+
+    def tell_of_transport(self) -> None:
+        """Log what it means that the wheel is not used: others than this machine's users are a risk."""
+        if self.transport == GRPC:
+            tell = log.info if self._settings.listen.is_loopback else log.warning
+            tell("gRPC is served by its own library", means=OF_ITS_OWN)
+
+    async def stop(self, grace: float | None) -> None:
+        """End all calls, those under way after `grace` seconds; at once with None."""
+        await self._connections.stop()
+        if self._server is not None:
+            await self._server.stop(grace)
+
+
+def add_reflection(services: Sequence[str], server: Transport) -> None:
+    """Publish the list of services to clients."""
+    names = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
+        reflection.aio.ReflectionServicer(names), server
+    )
+
+
+class AboutService:
+    """The call that describes the server itself, not its workload."""
+
+    name = "licorne.v1.State"
+
+    def __init__(self, info: BuildInfo, started_time: float, access: Access) -> None:
+        """`started_time` is in unix seconds."""
+        self._answer = pb.GetServerResponse(
+            version=info.version,
+            form=info.form,
+            python=info.python,
+            started_time=nanoseconds(started_time),
+            protocols=[PROTOCOL],
+        )
+        self._access = access
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """The method by name, bytes in and bytes out."""
+        return grpc.method_handlers_generic_handler(
+            self.name, {"GetServer": unary_handler(pb.GetServerRequest, self._get)}
+        )
+
+    async def _get(self, request: pb.GetServerRequest, context: Any) -> Message:
+        del request  # it asks for nothing in particular
+        self._access.caller(context)
+        return self._answer

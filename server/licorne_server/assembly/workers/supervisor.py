@@ -1,0 +1,175 @@
+"""The supervisor: reserves the addresses, serves the store, and keeps the workers running.
+
+It ends with success after a signal, once all workers have drained. It ends with an error if a worker
+cannot start the first time, or if every worker has failed again and again and none serves: then it is
+for whoever runs the service to start it anew, and to see that it does not run.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from licorne_server.assembly.workers.disk import Disk
+from licorne_server.assembly.workers.worker import State, Worker
+from licorne_server.process.clock import Clock, SystemClock
+from licorne_server.process.loop import stop_task
+from licorne_server.process.settings import SettingsError
+from licorne_server.store.coordination.local_records import Records
+from licorne_server.store.coordination.local_service import LocalService
+from licorne_server.store.coordination.store import StoreError
+from licorne_server.store.coordination.workers import STATUS, Known, status_text
+
+log = structlog.get_logger("core.workers")
+
+STORE = "store"
+"""Name of the store's socket in the folder."""
+
+LOOK_SECONDS = 1.0
+"""Seconds between two looks at workers that still run."""
+
+STOP_SECONDS = 30.0
+"""Seconds that a worker may take to end, beyond its drain."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a supervisor runs. Times are in seconds."""
+
+    folder: Path
+    """Folder of the sockets, which only this user may enter."""
+    commands: Sequence[Sequence[str]]
+    """The command of each worker."""
+    stderr: int
+    """Descriptor for the logs of the workers."""
+    drain: float
+    stall: float
+    """Time without a renewal after which a worker is killed that had a lease; 0 for no limit."""
+
+
+class Supervisor:
+    """The workers and their store."""
+
+    failed: asyncio.Event
+    """Set when the supervisor should end with an error."""
+
+    def __init__(self, plan: Plan, clock: Clock | None = None, disk: Disk | None = None) -> None:
+        """Nothing is started yet. `disk` is closed by `stop`.
+
+        Raises:
+            SettingsError: the disk has more documents than a store may have.
+        """
+        self._plan = plan
+        self._clock = clock or SystemClock()
+        # Epochs of RMs that name none rise with every start too, as in a server that is alone.
+        start = int(self._clock.now() * 1e6)
+        self._disk = disk
+        records = Records(start if disk is None else disk.rising(start))
+        if disk is not None:
+            try:
+                records.load(disk.documents)
+            except StoreError as error:
+                raise SettingsError(f"--state-dir cannot be used: {error}") from None
+        self.service = LocalService(records, self._clock, disk)
+        self.failed = asyncio.Event()
+        self._all_ready = asyncio.Event()
+        self.workers = [
+            Worker(number, command, plan.stderr, self._clock, self._changed)
+            for number, command in enumerate(plan.commands, 1)
+        ]
+        self._runs: list[asyncio.Task[int]] = []
+        self._looks: asyncio.Task[None] | None = None
+        # When each worker that serves was last seen with a lease.
+        self._seen: dict[str, float] = {}
+
+    async def start(self) -> bool:
+        """Start all workers; returns True once all of them serve, False if one cannot, or on `failed`."""
+        await self.service.start(self._plan.folder / STORE)
+        self._runs = [asyncio.create_task(worker.run(), name=worker.name) for worker in self.workers]
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._all_ready, self.failed)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        if self.failed.is_set():
+            return False
+        self._looks = asyncio.create_task(self._look_after(), name="looks")
+        return True
+
+    def reload(self) -> None:
+        """Have all workers read their files again."""
+        for worker in self.workers:
+            worker.reload()
+
+    def kill(self, reason: str) -> None:
+        """End all workers at once."""
+        for worker in self.workers:
+            worker.kill(reason)
+
+    async def stop(self) -> bool:
+        """Let all workers drain and end; returns True if all have ended well."""
+        await stop_task(self._looks)
+        for worker in self.workers:
+            worker.stop()
+        if self._runs:
+            limit = self._plan.drain + STOP_SECONDS
+            _, late = await asyncio.wait(self._runs, timeout=limit)
+            if late:
+                self.kill(f"it has not ended after {limit:g} s")
+                await asyncio.wait(self._runs)
+        await self.service.stop()
+        if self._disk is not None:
+            await self._disk.close()
+        return not any(run.result() for run in self._runs)
+
+    def _changed(self, worker: Worker) -> None:
+        if worker.state is not State.READY:
+            self._seen.pop(worker.name, None)
+            self._evict(worker)
+        ready = [each.state is State.READY for each in self.workers]
+        if all(ready):
+            self._all_ready.set()
+        elif not self._all_ready.is_set() and worker.state is State.WAITING:
+            log.critical("worker cannot start", worker=worker.number)
+            self.failed.set()
+        elif all(each.restarts.hopeless for each in self.workers):
+            log.critical("no worker serves, and all of them fail again and again")
+            self.failed.set()
+        self._publish()
+
+    def _evict(self, worker: Worker) -> None:
+        """End the leases of a process that has ended: nobody has to wait for them."""
+        for member in tuple(self.service.records.snapshot(self._clock.now()).members.values()):
+            if member.name == worker.name:
+                self.service.records.end(member.id)
+                log.info("lease ended", worker=worker.number, member=member.id)
+        self.service.changed()
+
+    async def _look_after(self) -> None:
+        """Forgive failures in time, and kill workers that neither renew nor end."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            now = self._clock.now()
+            members = {member.name for member in self.service.records.snapshot(now).members.values()}
+            for worker in self.workers:
+                worker.restarts.look(now)
+                if worker.name in members:
+                    self._seen[worker.name] = now
+                # A loop that stands still ends its own process. One whose process was stopped cannot.
+                limit = 2 * self._plan.stall
+                if limit and now - self._seen.get(worker.name, now) > limit + LOOK_SECONDS:
+                    del self._seen[worker.name]
+                    worker.kill(f"it has not renewed its lease for {limit:g} s")
+            self._publish()
+
+    def _publish(self) -> None:
+        """Show the states of all workers to them."""
+        value = status_text(
+            Known(worker.number, worker.state.value, worker.restarts.count, worker.restarts.looping)
+            for worker in self.workers
+        )
+        before = self.service.records.read(STATUS)
+        if before.value != value:
+            self.service.records.compare_and_set(STATUS, value, before.revision)
+            self.service.changed()

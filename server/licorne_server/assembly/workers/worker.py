@@ -1,0 +1,148 @@
+"""One worker: the process that serves, and the next one after its end."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import StrEnum
+
+import structlog
+
+from licorne_server.assembly.workers.restarts import Restarts
+from licorne_server.process.clock import Clock
+from licorne_server.process.coordination import worker_name
+
+log = structlog.get_logger("core.workers")
+
+START_SECONDS = 120.0
+"""Seconds that a worker may take until it serves."""
+
+READY = b"listening "
+"""Begin of the line of a process that serves."""
+
+
+class State(StrEnum):
+    """The states of a worker."""
+
+    STARTING = "starting"
+    READY = "ready"
+    WAITING = "waiting"
+    """It has ended, and will be started again."""
+    ENDED = "ended"
+    """It has ended, and so will the supervisor."""
+
+
+class Worker:
+    """A worker by its number, whatever its process. `run` starts it again and again."""
+
+    number: int
+    """From 1 up, as in logs and metrics."""
+    state: State
+    restarts: Restarts
+
+    def __init__(
+        self,
+        number: int,
+        command: Sequence[str],
+        stderr: int,
+        clock: Clock,
+        changed: Callable[["Worker"], None],
+    ) -> None:
+        """Run this command, whose log goes to the descriptor `stderr`.
+
+        `changed` is called after each change of the state.
+        """
+        self.number = number
+        self.state = State.STARTING
+        self.restarts = Restarts()
+        self._command = command
+        self._stderr = stderr
+        self._clock = clock
+        self._changed = changed
+        self._stopping = asyncio.Event()
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name as a member."""
+        return worker_name(self.number)
+
+    @property
+    def pid(self) -> int:
+        """The process; 0 while there is none."""
+        return 0 if self._process is None else self._process.pid
+
+    async def run(self) -> int:
+        """Run the process, and another after each that ends, until `stop`; returns the last exit code."""
+        while True:
+            self._enter(State.STARTING)
+            code = await self._run_once()
+            if not self._stopping.is_set():
+                wait = self.restarts.ended(self._clock.now())
+                self._log_end(code, wait)
+                self._enter(State.WAITING)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), wait)
+            if self._stopping.is_set():
+                self._enter(State.ENDED)
+                return code
+
+    def stop(self) -> None:
+        """Let the process drain and end, and start no other."""
+        self._stopping.set()
+        self._signal(signal.SIGTERM)
+
+    def reload(self) -> None:
+        """Have the process read its files again. One that starts reads them anyway."""
+        if self.state is State.READY:
+            self._signal(signal.SIGHUP)
+
+    def kill(self, reason: str) -> None:
+        """End the process at once."""
+        log.error("worker killed", worker=self.number, pid=self.pid, reason=reason)
+        self._signal(signal.SIGKILL)
+
+    async def _run_once(self) -> int:
+        """Run one process to its end; returns its exit code, negative for a signal."""
+        pipe = asyncio.subprocess.PIPE
+        # A group of its own: a signal of the terminal reaches the supervisor alone, which passes it on.
+        self._process = process = await asyncio.create_subprocess_exec(
+            *self._command, stdin=pipe, stdout=pipe, stderr=self._stderr, process_group=0
+        )
+        try:
+            if self._stopping.is_set():
+                self._signal(signal.SIGTERM)
+            assert process.stdout is not None
+            try:
+                line = await asyncio.wait_for(process.stdout.readline(), START_SECONDS)
+            except TimeoutError:
+                self.kill(f"it does not serve after {START_SECONDS:g} s")
+                line = b""
+            if line.startswith(READY):
+                self.restarts.ready(self._clock.now())
+                self._enter(State.READY)
+            while await process.stdout.read(1024):
+                pass
+            code = await process.wait()
+            # Before it serves, the signal of `stop` ends it as it would end any program.
+            is_well = self._stopping.is_set() and self.state is State.STARTING and code == -signal.SIGTERM
+            return 0 if is_well else code
+        finally:
+            self._signal(signal.SIGKILL)
+            self._process = None
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def _enter(self, state: State) -> None:
+        self.state = state
+        self._changed(self)
+
+    def _log_end(self, code: int, wait: float) -> None:
+        how = {"signal": signal.Signals(-code).name} if code < 0 else {"code": code}
+        served = self.state is State.READY
+        log.error("worker ended", worker=self.number, served=served, restart_in=wait, **how)
+        if self.restarts.looping:
+            log.critical("worker restarts in a loop", worker=self.number, restarts=self.restarts.count)

@@ -1,5 +1,0 @@
-"""The backend `kubernetes`: Lease objects and config maps in one namespace of a cluster."""
-
-from licorne_server.coordination.kubernetes.store import KubernetesStore
-
-__all__ = ["KubernetesStore"]

@@ -1,0 +1,145 @@
+"""Bytes of commands and headers, by the table."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any, get_args
+
+import msgspec
+from msgspec.structs import astuple
+
+from licorne_core.config import InvalidConfiguration
+from licorne_core.messages.commands import Command
+from licorne_core.values.errors import LicorneError
+from licorne_server.engine.journal.records import FORMAT, Digest, Header, Unreadable
+from licorne_server.engine.journal.table import ENTRIES, OPTIONS, ROWS, Again
+
+ARRAY = b"\xdd"
+"""Begins an array in MessagePack; its length in four bytes follows."""
+
+_PACKS = {row.kind: (tag, row.pack) for tag, row in enumerate(ENTRIES)}
+
+
+_KNOWN = {row.name: row for row in ENTRIES}
+
+
+def _plain(value: object) -> object:
+    """Another mapping than a dict, or another sequence than a list, which MessagePack does not know."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} is not in the table of the journal")
+
+
+_encode: Callable[[object], bytes] = msgspec.msgpack.Encoder(enc_hook=_plain).encode
+
+
+def entry(now: float, what: Command | Again | Digest) -> bytes:
+    """The bytes of one entry. Raises any error for what cannot be written, such as half a character."""
+    tag, pack = _PACKS[type(what)]
+    return _encode((tag, now, *pack(what)))
+
+
+def together(entries: Sequence[bytes]) -> bytes:
+    """One array of entries."""
+    return b"".join((ARRAY, len(entries).to_bytes(4, "big"), *entries))
+
+
+class _Heading(msgspec.Struct):
+    """The header of a file, as it is written."""
+
+    format: int
+    run: int
+    segment: int
+    version: str
+    start: float
+    entries: list[str]
+    columns: dict[str, list[str]]
+    options: msgspec.Raw
+
+
+def heading(header: Header, segment: int) -> bytes:
+    """The bytes of a file's header; `segment` is the number of the file in its run, from 1 up."""
+    return _encode(
+        _Heading(
+            format=FORMAT,
+            run=header.run,
+            segment=segment,
+            version=header.version,
+            start=header.start,
+            entries=[row.name for row in ENTRIES],
+            columns={name: list(row.columns) for name, row in ROWS.items()},
+            options=msgspec.Raw(_encode(OPTIONS.pack(header.options))),
+        )
+    )
+
+
+class Entries:
+    """The reading of one file."""
+
+    header: Header
+    segment: int
+    """Number of the file in its run, from 1 up."""
+
+    def __init__(self, heading: bytes) -> None:
+        """Read the header of the file.
+
+        Raises:
+            Unreadable: it is none, or one that this version cannot read.
+        """
+        found = _decoded(msgspec.msgpack.Decoder(_Heading), heading)
+        if found.format != FORMAT:
+            raise Unreadable(f"it has format {found.format}, and this version reads format {FORMAT}")
+        if not found.entries or len(set(found.entries)) < len(found.entries):
+            raise Unreadable("it names no command, or one twice")
+        kinds: list[Any] = []
+        self._make: dict[Any, Callable[[Sequence[Any]], Any]] = {}
+        for tag, name in enumerate(found.entries):
+            if name not in _KNOWN:
+                raise Unreadable(f"it has a command that this version does not know: {name[:64]!r}")
+            wire, make = _KNOWN[name].reading(found.columns)
+            kind = msgspec.defstruct(
+                name,
+                [("now", float), *((f"column_{at}", one) for at, one in enumerate(get_args(wire)))],
+                array_like=True,
+                tag=tag,
+                forbid_unknown_fields=True,
+            )
+            assert make is not None
+            kinds.append(kind)
+            self._make[kind] = make
+        self._decoder = msgspec.msgpack.Decoder(list[reduce(or_, kinds)])  # type: ignore[misc]
+        wire, make = OPTIONS.reading(found.columns)
+        assert make is not None
+        options = _made(make, _decoded(msgspec.msgpack.Decoder(wire), found.options))
+        if isinstance(options.default_config, InvalidConfiguration):
+            raise Unreadable("its default configuration is not valid in this version")
+        self.header = Header(run=found.run, version=found.version, start=found.start, options=options)
+        self.segment = found.segment
+
+    def of(self, block: bytes) -> Iterator[tuple[float, Command | Again | Digest]]:
+        """The entries of a block, each with its time.
+
+        Raises:
+            Unreadable: it is not one.
+        """
+        for found in _decoded(self._decoder, block):
+            now, *values = astuple(found)
+            yield now, _made(self._make[type(found)], values)
+
+
+def _decoded(decoder: Any, data: bytes | msgspec.Raw) -> Any:
+    """What the bytes stand for; raises Unreadable for others than the decoder takes."""
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise Unreadable(f"it is not what a journal has: {str(error)[:200]}") from None
+
+
+def _made(make: Callable[[Sequence[Any]], Any], values: Sequence[Any]) -> Any:
+    """An object of these values; raises Unreadable if it lacks any, or has one that cannot be."""
+    try:
+        return make(values)
+    except (TypeError, ValueError, LicorneError) as error:
+        raise Unreadable(f"it has a value that cannot be: {str(error)[:200]}") from None

@@ -1,0 +1,195 @@
+"""Forms: how values of one type are written as MessagePack, and made again.
+
+A form knows the type of what is written, and nothing else gets through a reader. A record is written as
+an array in the order of its columns. The header of each file names the columns of all records, so that a
+journal of a version with fewer fields, or with another order, can be read.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from licorne_core.messages.operators import OperatorMark
+from licorne_server.engine.journal.records import Unreadable
+
+Convert = Callable[[Any], Any]
+
+Columns = Mapping[str, Sequence[str]]
+"""Names of the columns of each record in a file, by the name of the record."""
+
+
+class Reading(NamedTuple):
+    """The type of what was written, and the conversion of such a value; None for a value as it is."""
+
+    wire: Any
+    make: Convert | None = None
+
+
+class Form:
+    """How values of one type are written and read."""
+
+    def __init__(self, pack: Convert | None, reading: Callable[[Columns], Reading]) -> None:
+        """Create a form.
+
+        `pack` makes what is written of a value; None if it is written as it is. `reading` gives the
+        reading of a file with such columns.
+        """
+        self.pack = pack
+        self.reading = reading
+
+
+def plain(wire: Any) -> Form:
+    """Values that are written as they are."""
+    return Form(None, lambda _: Reading(wire))
+
+
+TEXT = plain(str)
+WHOLE = plain(int)
+NUMBER = plain(float)
+FLAG = plain(bool)
+TEXTS = plain(dict[str, str])
+AMOUNTS = plain(dict[str, int])
+
+
+MOST_DIGITS = 60
+"""Digits of a number beyond 64 bits, at most."""
+
+
+def _large(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS):
+        raise ValueError(f"{text[:MOST_DIGITS]!r} is no whole number from 0 up")
+    return int(text)
+
+
+LARGE = Form(str, lambda _: Reading(str, _large))
+"""A whole number from 0 up that may have more than 64 bits."""
+
+
+def word(kind: type[Enum]) -> Form:
+    """Members of an enum, written as their values."""
+    return plain(kind)
+
+
+def optional(of: Form) -> Form:
+    """A value of a form, or None."""
+    pack = of.pack
+
+    def reading(columns: Columns) -> Reading:
+        wire, make = of.reading(columns)
+        if make is None:
+            return Reading(wire | None)
+        return Reading(wire | None, lambda value: None if value is None else make(value))
+
+    return Form(pack and (lambda value: None if value is None else pack(value)), reading)
+
+
+def items(of: Form, collect: Callable[[Iterable[Any]], Any] = tuple) -> Form:
+    """Values of one form in order, collected in a tuple or in another collection."""
+    pack = of.pack
+
+    def reading(columns: Columns) -> Reading:
+        wire, make = of.reading(columns)
+        if make is None:
+            return Reading(list[wire], collect)  # type: ignore[valid-type]
+        return Reading(list[wire], lambda values: collect(map(make, values)))  # type: ignore[valid-type]
+
+    return Form(list if pack is None else (lambda values: list(map(pack, values))), reading)
+
+
+def pairs(key: Form, value: Form) -> Form:
+    """A mapping with keys or values that are no plain ones."""
+    both = items(array(key, value), dict)
+    pack = both.pack
+    assert pack is not None
+    return Form(lambda mapping: pack(mapping.items()), both.reading)
+
+
+def array(*of: Form) -> Form:
+    """A tuple with a fixed number of values, each of its own form."""
+    packs = [form.pack for form in of]
+
+    def pack(values: Iterable[Any]) -> list[Any]:
+        return [one(value) if one else value for one, value in zip(packs, values, strict=True)]
+
+    return Form(
+        pack if any(packs) else tuple, lambda columns: _in_turn([form.reading(columns) for form in of], tuple)
+    )
+
+
+def _in_turn(readings: Sequence[Reading], build: Convert) -> Reading:
+    """An array, each value by its own reading; `build` gets them."""
+    makes = [(at, reading.make) for at, reading in enumerate(readings) if reading.make is not None]
+
+    def make(values: Iterable[Any]) -> Any:
+        made = list(values)
+        for at, one in makes:
+            made[at] = one(made[at])
+        return build(made)
+
+    return Reading(tuple[tuple(reading.wire for reading in readings)], make)  # type: ignore[misc]
+
+
+class Row(Form):
+    """A class whose objects are written as arrays of their fields."""
+
+    pack: Callable[[Any], Sequence[Any]]
+
+    def __init__(
+        self,
+        kind: type,
+        build: Convert | None = None,
+        pack: Callable[[Any], Sequence[Any]] | None = None,
+        /,
+        **columns: Form,
+    ) -> None:
+        """Describe a class by its columns.
+
+        Columns are fields, unless `build` makes an object of a mapping of them, and `pack` gives their
+        values in order.
+        """
+        super().__init__(pack or packer({name: form.pack for name, form in columns.items()}), self._reading)
+        self.kind = kind
+        self.name = kind.__name__
+        self.columns = columns
+        self.gone: Mapping[str, Form] = {}
+        """Fields of earlier versions that change no decision: they are read, and left out."""
+        self._build: Convert = build or (lambda values: kind(**values))
+
+    def _reading(self, columns: Columns) -> Reading:
+        names, build, gone = columns.get(self.name, ()), self._build, self.gone
+        known = {**gone, **self.columns}
+        for name in names:
+            if name not in known:
+                raise Unreadable(f"{self.name} has a field that this version does not know: {name[:64]!r}")
+        readings = [known[name].reading(columns) for name in names]
+
+        def built(values: Sequence[Any]) -> Any:
+            return build({name: it for name, it in zip(names, values, strict=True) if name not in gone})
+
+        return _in_turn(readings, built)
+
+
+NAMED = array(TEXT, TEXT)
+"""The name of a partition, with that of a thing in it."""
+
+
+def packer(columns: Mapping[str, Convert | None]) -> Callable[[Any], Sequence[Any]]:
+    """Gives the values of an object at these paths; those with a conversion are converted."""
+    inner = [(at, pack) for at, pack in enumerate(columns.values()) if pack is not None]
+    get: Callable[[Any], Any] = attrgetter(*columns)
+    if len(columns) == 1:
+        return lambda value: [pack(get(value)) for _, pack in inner] or [get(value)]
+    if not inner:
+        return get
+
+    def pack_all(value: Any) -> Sequence[Any]:
+        row = list(get(value))
+        for at, pack in inner:
+            row[at] = pack(row[at])
+        return row
+
+    return pack_all
+
+
+MARK = Row(OperatorMark, by=TEXT, time=NUMBER, message=TEXT)

@@ -1,0 +1,84 @@
+"""The journal of a server, from its start to its end."""
+
+import asyncio
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from licorne_core.scheduler import Scheduler
+from licorne_server.engine.engine import Core
+from licorne_server.engine.journal.records import Header, JournalState
+from licorne_server.process.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from licorne_server.engine.journal.folder import Folder
+    from licorne_server.engine.journal.inputs import JournaledCore
+    from licorne_server.engine.journal.writer import Writer
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a full disk, with which a server starts all the same."""
+
+
+class Journal:
+    """Journal of a server, or none if the settings have none."""
+
+    core: Core
+    """The core for the engine: the scheduler itself if there is no journal."""
+    state: JournalState | None
+    """None if there is no journal."""
+
+    def __init__(
+        self, settings: Settings, scheduler: Scheduler, version: str, now: Callable[[], float]
+    ) -> None:
+        """Note what the scheduler gets. `version` is that of the server, and `now` gives unix seconds."""
+        self.core = scheduler
+        self.state = None
+        self._parts: tuple[Folder, Writer, JournaledCore] | None = None
+        self._version, self._options = version, scheduler.options
+        self._now = now
+        if settings.journal is not None:
+            self.state = JournalState()
+            self._parts = _parts(settings.journal, settings.journal_size, scheduler, self.state)
+            self.core = self._parts[-1]
+
+    def start(self) -> None:
+        """Begin a run.
+
+        Raises:
+            SettingsError: the directory is unusable, or another server writes there.
+        """
+        if self._parts is None:
+            return
+        folder, writer, _ = self._parts
+        try:
+            if not folder.open():
+                raise SettingsError(f"--journal {folder.path} cannot be used: another server writes there")
+            writer.start(
+                Header(run=folder.run, version=self._version, start=self._now(), options=self._options)
+            )
+        except OSError as error:
+            folder.close()
+            if error.errno not in NO_ROOM:
+                raise SettingsError(f"--journal {folder.path} cannot be used: {error}") from None
+            writer.fail(error)
+
+    async def stop(self) -> None:
+        """End the run, with the sum of all decisions."""
+        if self._parts is not None:
+            _, writer, core = self._parts
+            core.end(self._now())
+            await asyncio.to_thread(writer.close)
+
+
+def _parts(
+    path: Path, size: int, scheduler: Scheduler, state: JournalState
+) -> tuple["Folder", "Writer", "JournaledCore"]:
+    # They need msgspec, which only a server with a journal has to have.
+    from licorne_server.engine.journal.folder import Folder
+    from licorne_server.engine.journal.inputs import JournaledCore
+    from licorne_server.engine.journal.writer import Writer
+
+    folder = Folder(path, size)
+    writer = Writer(folder, state)
+    return folder, writer, JournaledCore(scheduler, writer)

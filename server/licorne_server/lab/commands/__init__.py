@@ -1,0 +1,1 @@
+"""Commands of `licorne` for records, workloads and played RMs."""

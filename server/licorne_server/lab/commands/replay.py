@@ -1,0 +1,64 @@
+"""`licorne replay`: a recorded run through the same core, as it was or with changes."""
+
+import argparse
+from pathlib import Path
+
+from licorne_server.lab.commands.journals import MOMENT, add_journal_arguments, with_journal
+
+EXAMPLES = (
+    ("licorne replay journal", "check that the last run decides the same again, and measure it"),
+    ("licorne replay journal --config new.yaml", "what another configuration would have done"),
+    (
+        "licorne replay journal --nodes +20xvcore=32,memory=128Gi,rack=r7",
+        "what twenty more nodes would have done",
+    ),
+    ("licorne replay journal --run 3 --until +2h -o json", "two hours of an earlier run, for programs"),
+    ("licorne replay journal --config new.yaml --picture both.svg", "both courses in a picture"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `licorne replay`."""
+    add_journal_arguments(parser)
+    add = parser.add_argument
+    add(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the configuration that RMs have instead of theirs",
+    )
+    add(
+        "--nodes",
+        action="append",
+        default=[],
+        metavar="+Nx...",
+        help="more nodes: +20xvcore=32,memory=128Gi, and attributes, such as rack=r7; repeatable",
+    )
+    add(
+        "--rm",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="the RM that --config and --nodes are for (default: all); repeatable",
+    )
+    add("--until", default="", metavar="T", help=f"where to end: {MOMENT}")
+    add("--picture", type=Path, metavar="FILE", help="draw waits and utilisation over time, as SVG")
+    add("--json", action="store_const", const="json", dest="output", help="the same as -o json")
+    add("-o", "--output", default="text", choices=("text", "json"), help="(%(default)s)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replay and print; returns the exit code.
+
+    0: all decisions are those of the journal, whatever changes make of them; 1: it cannot be read;
+    3: there is no such run or RM; 4: an RM cannot have the configuration; 6: decisions differ from
+    the journal without any change.
+    """
+    return with_journal(lambda: _run(args))
+
+
+def _run(args: argparse.Namespace) -> int:
+    # It needs what the server's extra for journals installs.
+    from licorne_server.lab.commands.replaying import replay_and_print
+
+    return replay_and_print(args)

@@ -1,0 +1,121 @@
+"""Replay of a run as it was: the same core, the same inputs, and the same decisions."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from licorne_core.messages.commands import Command, Options
+from licorne_core.messages.effects import Effect
+from licorne_core.scheduler import Scheduler
+from licorne_server.engine.journal.digest import DigestOf
+from licorne_server.engine.journal.records import Digest, Header, Input, Record, Torn
+from licorne_server.lab.simulation.player import Player, Watcher
+
+EACH: Final = 4_096
+"""Inputs after which the progress is told."""
+
+Progress = Callable[[float], None]
+"""Is told the virtual time, in unix seconds, again and again."""
+
+
+class NoRun(Exception):
+    """The journal has nothing that can be replayed; the text says why."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Replayed:
+    """A run that was replayed, or the part of it that was wanted.
+
+    `differs` is the number of inputs after which the sum of decisions differs from the live one for
+    the first time; None if all are equal.
+    """
+
+    header: Header
+    player: Player
+    inputs: int = 0
+    digests: int = 0
+    """Sums of decisions that were compared."""
+    differs: int | None = None
+    torn: Torn | None = None
+    """Where the journal ends before its time, if it does."""
+    complete: bool = True
+    """False if there are later inputs, which were not wanted."""
+    end: float
+    """Time at which it ended, in unix seconds: that of its last input, unless that was not wanted."""
+
+
+def scheduler_of(options: Options) -> Scheduler:
+    """An empty core with the options of a run."""
+    return Scheduler(
+        default_config=options.default_config,
+        reservations=options.reservations,
+        ask_backoff=options.ask_backoff,
+        tuning=options.tuning,
+        rm_caps=options.rm_caps,
+    )
+
+
+def header_of(records: Iterator[Record]) -> Header:
+    """The first record; raises NoRun for any other."""
+    first = next(records, None)
+    if isinstance(first, Torn):
+        raise NoRun(f"{first.file} cannot be read: {first.reason} (byte {first.offset})")
+    if not isinstance(first, Header):
+        raise NoRun("the run is empty")
+    return first
+
+
+def replay(
+    records: Iterator[Record],
+    until: float,
+    progress: Progress,
+    watched_by: Callable[[Scheduler], Sequence[Watcher]] = lambda _: (),
+) -> Replayed:
+    """Replay the inputs up to a time, `until` included; `watched_by` makes watchers of the new core.
+
+    Raises:
+        NoRun: there is no beginning.
+    """
+    header = header_of(records)
+    scheduler = scheduler_of(header.options)
+    watchers = watched_by(scheduler)
+    summing = _Summing()
+    player = Player(scheduler, *watchers, summing, now=header.start)
+    run = Replayed(header=header, player=player, end=header.start)
+    for record in records:
+        if isinstance(record, Input):
+            if record.now > until:
+                run.complete, run.end = False, until
+                break
+            player.handle(record.now, record.command)
+            run.end = record.now
+            run.inputs += 1
+            if not run.inputs % EACH:
+                progress(record.now)
+        elif isinstance(record, Digest):
+            _compare(run, record, summing.digest)
+        elif isinstance(record, Torn):
+            run.torn = record
+    return run
+
+
+def _compare(run: Replayed, live: Digest, mine: DigestOf) -> None:
+    """Compare a sum of decisions with that of the same inputs here."""
+    if run.differs is None:
+        run.digests += 1
+        if (live.count, live.value) != (run.inputs, mine.value()):
+            run.differs = run.inputs
+
+
+class _Summing:
+    """Sums up decisions as the server does."""
+
+    def __init__(self) -> None:
+        self.digest = DigestOf()
+
+    def passes(self, now: float) -> None:
+        """Times are inputs, no decisions."""
+
+    def saw(self, now: float, command: Command, effects: Sequence[Effect]) -> None:
+        if effects:
+            self.digest.saw(effects)

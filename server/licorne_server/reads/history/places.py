@@ -1,0 +1,97 @@
+"""Places of asks in their queues over time, of asks that somebody looks at."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName
+from licorne_core.views import Views
+from licorne_server.reads.history.lines import STEPS
+
+MAX_ASKS = 64
+"""Asks that are followed."""
+
+ASKS_OF_PEER = 16
+"""Asks that are followed because one peer has looked at them."""
+
+LOOK_SECONDS = 3_600.0
+"""Seconds for which an ask is followed after somebody has looked at it."""
+
+ASKS_IN_STEP = 2_000
+"""Waiting asks of an application that are counted in one step; those with more have fewer samples."""
+
+
+class AskName(NamedTuple):
+    """An ask of an application in a partition."""
+
+    partition: PartitionName
+    app_id: AppId
+    key: AllocationKey
+
+
+class Place(NamedTuple):
+    """The place of an ask at a time, in unix seconds: what is ahead of it, and what stops it."""
+
+    time: float
+    asks: int
+    applications: int
+    code: str
+
+
+class Followed:
+    """The samples of one ask, the oldest first."""
+
+    def __init__(self) -> None:
+        """Start without samples."""
+        self.looked_at = 0.0
+        self.looked_by = ""
+        """The peer that looked at it first."""
+        self.due = 0
+        """The step of the next sample."""
+        self.places: deque[Place] = deque(maxlen=STEPS)
+
+
+class Places:
+    """The places of asks that somebody has looked at lately."""
+
+    def __init__(self, views: Views) -> None:
+        """Follow no asks yet."""
+        self._views = views
+        self._followed: dict[AskName, Followed] = {}
+
+    def look(self, name: AskName, now: float, peer: str) -> list[Place]:
+        """A peer looks at an ask, which is followed from now on; returns its samples."""
+        followed = self._followed.pop(name, None) or Followed()
+        followed.looked_at, followed.looked_by = now, followed.looked_by or peer
+        # The ask that was looked at last comes last, and is dropped last.
+        self._followed[name] = followed
+        of_peer = [one for one, found in self._followed.items() if found.looked_by == followed.looked_by]
+        for one in of_peer[:-ASKS_OF_PEER]:
+            del self._followed[one]
+        while len(self._followed) > MAX_ASKS:
+            del self._followed[next(iter(self._followed))]
+        return list(followed.places)
+
+    def record(self, step: int, now: float) -> Iterator[None]:
+        """Take the samples of a step; the caller may pause at every step.
+
+        An ask that waits no more has no more samples.
+        """
+        for name, followed in list(self._followed.items()):
+            yield
+            if followed.looked_at < now - LOOK_SECONDS:
+                self._followed.pop(name, None)
+            elif followed.due <= step:
+                yield from self._sample(name, followed, step, now)
+
+    def _sample(self, name: AskName, followed: Followed, step: int, now: float) -> Iterator[None]:
+        try:
+            waiting = self._views.application(name.partition, name.app_id).pending_count
+            followed.due = step + 1 + waiting // ASKS_IN_STEP
+            for ahead in self._views.ahead_of(*name):
+                if ahead is not None:
+                    followed.places.append(Place(now, *ahead))
+                yield
+        except NotFound:
+            return

@@ -1,0 +1,237 @@
+"""The recorder: which queues are recorded, and their samples, in steps of 5 s."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from heapq import nlargest
+from typing import NamedTuple
+
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import PartitionName, QueuePath, RmId
+from licorne_core.views import Views
+from licorne_core.views.readings import PART, LargeQueue, NodesReading
+from licorne_server.reads.history.lines import MINUTES, STEP_SECONDS, STEPS, STEPS_OF_MINUTE
+from licorne_server.reads.history.marks import Marks
+from licorne_server.reads.history.places import Places
+from licorne_server.reads.history.tracks import Track
+from licorne_server.store.configurations.revisions import Revisions
+
+LARGEST = 200
+"""Largest queues of the server that are recorded, whether somebody looks at them or not."""
+
+MAX_PARTITIONS = 64
+"""Partitions that are recorded, whether somebody looks at them or not."""
+
+MAX_TRACKS = 512
+"""Queues and partitions that are recorded in all."""
+
+MAX_BYTES = 64 * 1024 * 1024
+"""Bytes of memory of all tracks, as reckoned."""
+
+LOOK_SECONDS = 3_600.0
+"""Seconds for which a queue counts as looked at."""
+
+LOOKS_OF_PEER = 32
+"""Queues that are recorded only because one peer looks at them."""
+
+CHOICE_STEPS = 12
+"""Steps between two choices of the largest queues, and one more for each `QUEUES_IN_STEP`."""
+
+QUEUES_IN_STEP = 400
+NODES_IN_STEP = 2_000
+"""Queues and nodes that are read for one step. Where there are more, these samples are fewer."""
+
+ROOT = QueuePath("root")
+DAY_STEPS = MINUTES * STEPS_OF_MINUTE
+
+
+class Name(NamedTuple):
+    """A queue of a partition. The root stands for the partition."""
+
+    partition: PartitionName
+    path: QueuePath
+
+
+class _Nodes:
+    """The last reading of a partition's nodes, and the step of the next one."""
+
+    def __init__(self) -> None:
+        self.reading: NodesReading | None = None
+        self.due = 0
+
+
+class Recorder:
+    """Tracks of queues, marks of RMs, and places of asks; all of it bounded, in steps of 5 s."""
+
+    def __init__(self, views: Views, revisions: Callable[[RmId], Revisions | None], started: float) -> None:
+        """Record nothing yet. `started` is the start of the server, in unix seconds."""
+        self.started = started
+        self.step = 0
+        """The step of the last samples."""
+        self.marks = Marks(revisions)
+        self.places = Places(views)
+        self._views = views
+        self._tracks: dict[Name, Track] = {}
+        self._chosen: dict[Name, None] = {}
+        self._choice_due = 0
+        self._nodes: dict[PartitionName, _Nodes] = {}
+        # The number of the last victim that was counted, by partition.
+        self._victims: dict[PartitionName, int] = {}
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory of all tracks, as reckoned."""
+        return sum(track.size for track in self._tracks.values())
+
+    def look(self, partition: PartitionName, path: str, now: float, peer: str) -> Track:
+        """A peer looks at a queue, which is recorded from now on.
+
+        Raises:
+            NotFound: there is no such queue, and none of that path was recorded.
+        """
+        name = Name(partition, QueuePath(path))
+        track = self._tracks.get(name)
+        if track is None:
+            self._views.reading(partition, path)
+            track = self._tracks[name] = Track(step_of(now))
+            track.looked_at, track.looked_by = now, peer
+            self._forget_looks_of(peer)
+            self._make_room(now)
+        track.looked_at = now
+        return track
+
+    def _forget_looks_of(self, peer: str) -> None:
+        """Drop what a peer had recorded above its bound, what was looked at longest ago first."""
+        of_peer = [
+            name
+            for name, track in self._tracks.items()
+            if track.looked_by == peer and name not in self._chosen
+        ]
+        of_peer.sort(key=lambda name: self._tracks[name].looked_at)
+        for name in of_peer[:-LOOKS_OF_PEER]:
+            del self._tracks[name]
+
+    def of_partition(self, partition: PartitionName) -> list[tuple[QueuePath, Track]]:
+        """All tracks of a partition, by path."""
+        found = [(name.path, track) for name, track in self._tracks.items() if name.partition == partition]
+        return sorted(found, key=lambda item: item[0])
+
+    def stopped_in_an_hour(self, partition: PartitionName) -> int:
+        """Victims that the RM was told to stop in the last hour, as far as was recorded."""
+        track = self._tracks.get(Name(partition, ROOT))
+        if track is None:
+            return 0
+        first = max(track.first, self.step - STEPS + 1)
+        return round(sum(value for value in track.stopped.steps(first, track.step) if value == value))
+
+    def record(self, now: float) -> Iterator[None]:
+        """Take the samples of the present step; the caller may pause at every step."""
+        step = step_of(now)
+        if step <= self.step:
+            return
+        self.step = step
+        if step >= self._choice_due:
+            yield from self._choose(step, now)
+        partitions = self._views.partition_names()
+        yield
+        stopped: Counter[Name] = Counter()
+        for partition in partitions:
+            yield from self._count_victims(partition, stopped)
+            yield
+        for name, track in list(self._tracks.items()):
+            with suppress(NotFound):
+                track.put(step, self._views.reading(*name), stopped[name])
+            yield
+        for partition in partitions:
+            with suppress(NotFound):
+                yield from self._read_nodes(partition, step)
+        yield from self.marks.watch(self._views.registrations(), now)
+        yield from self.places.record(step, now)
+
+    def _choose(self, step: int, now: float) -> Iterator[None]:
+        """Choose the largest queues, and drop tracks without samples for a day."""
+        partitions = self._views.partition_names()
+        largest: list[LargeQueue] = []
+        queues = 0
+        for partition in partitions:
+            with suppress(NotFound):
+                for found in self._views.large_queues(partition, LARGEST):
+                    if found is None:
+                        queues += PART
+                        yield
+                    else:
+                        largest.append(found)
+                largest = nlargest(LARGEST, largest)
+            yield
+        roots = (Name(partition, ROOT) for partition in partitions[:MAX_PARTITIONS])
+        self._chosen = dict.fromkeys((*roots, *(Name(one.partition, one.path) for one in largest)))
+        for name in list(self._chosen):
+            if name not in self._tracks:
+                self._tracks[name] = Track(step)
+            yield
+        for name, track in list(self._tracks.items()):
+            if track.step <= step - DAY_STEPS:
+                del self._tracks[name]
+        self._make_room(now)
+        self._choice_due = step + CHOICE_STEPS + queues // QUEUES_IN_STEP
+        there = set(partitions)
+        for kept in (self._nodes, self._victims):
+            for gone in kept.keys() - there:
+                del kept[gone]
+
+    def _make_room(self, now: float) -> None:
+        """Drop tracks above the bounds: first of queues neither chosen nor looked at, the oldest first.
+
+        Chosen ones go last: whoever looks at very many queues takes no other's history.
+        """
+        size = self.size
+        if len(self._tracks) <= MAX_TRACKS and size <= MAX_BYTES:
+            return
+        looked = now - LOOK_SECONDS
+
+        def worth(name: Name) -> tuple[bool, bool, int, float]:
+            track = self._tracks[name]
+            return name in self._chosen, track.looked_at > looked, track.step, track.looked_at
+
+        for name in sorted(self._tracks, key=worth):
+            if len(self._tracks) <= MAX_TRACKS and size <= MAX_BYTES:
+                return
+            size -= self._tracks.pop(name).size
+
+    def _count_victims(self, partition: PartitionName, stopped: Counter[Name]) -> Iterator[None]:
+        """Count the victims since the last step, in their queues and in all above."""
+        last = self._victims.get(partition)
+        newest = 0
+        with suppress(NotFound):
+            for record in self._views.preemptions(partition):
+                newest = newest or record.number
+                if last is None or record.number <= last:
+                    break
+                path = str(record.victim_queue.path)
+                while path:
+                    stopped[Name(partition, QueuePath(path))] += 1
+                    path = path.rpartition(".")[0]
+                if not record.number % PART:
+                    yield
+        # A partition that was made again counts from 1.
+        self._victims[partition] = newest
+
+    def _read_nodes(self, partition: PartitionName, step: int) -> Iterator[None]:
+        """Record the nodes of a partition: a new reading if one is due, or else the last one."""
+        track = self._tracks.get(Name(partition, ROOT))
+        if track is None:
+            return
+        nodes = self._nodes.setdefault(partition, _Nodes())
+        if step >= nodes.due:
+            for reading in self._views.nodes_reading(partition):
+                if reading is not None:
+                    nodes.reading = reading
+                    nodes.due = step + 1 + reading.nodes // NODES_IN_STEP
+                yield
+        if nodes.reading is not None and track.step == step:
+            track.put_nodes(nodes.reading)
+
+
+def step_of(now: float) -> int:
+    """The step of a time, in unix seconds."""
+    return int(now // STEP_SECONDS)

@@ -1,0 +1,156 @@
+"""Tracks: what is recorded of one queue, or of a partition with its nodes."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from math import isnan
+
+from licorne_core.values.resources import EMPTY, Resources
+from licorne_core.views.readings import TENTHS, NodesReading, QueueReading
+from licorne_server.reads.history.lines import LINE_BYTES, Line
+
+MAX_RESOURCES = 8
+"""Resources that are recorded of a queue: those that came first."""
+
+MAX_BOUNDS = 64
+"""Changes of guarantee or maximum that are kept of a queue."""
+
+BOUND_BYTES = 512
+"""Bytes of memory of a change with its amounts, as reckoned."""
+
+Values = list[float | None]
+
+
+class Bounds:
+    """A guarantee or a maximum: a step and the amounts from then on, for each change."""
+
+    __slots__ = ("_changes",)
+
+    def __init__(self) -> None:
+        """Start without amounts."""
+        self._changes: deque[tuple[int, Resources]] = deque(maxlen=MAX_BOUNDS)
+
+    def __len__(self) -> int:
+        """Number of changes that are kept."""
+        return len(self._changes)
+
+    def put(self, step: int, amounts: Resources) -> None:
+        """Set the amounts from a step on."""
+        if not self._changes or self._changes[-1][1] != amounts:
+            self._changes.append((step, dict(amounts)))
+
+    def names(self) -> Iterator[str]:
+        """The resources that have an amount at any time."""
+        for _, amounts in self._changes:
+            yield from amounts
+
+    def values(self, name: str, first: int, last: int, length: int) -> Iterator[float | None]:
+        """The amounts of a resource at the ends of places of `length` steps; None for no bound."""
+        changes = iter(self._changes)
+        following = next(changes, None)
+        amounts: Resources = EMPTY
+        for place in range(first, last + 1):
+            while following is not None and following[0] < (place + 1) * length:
+                amounts = following[1]
+                following = next(changes, None)
+            yield amounts.get(name)
+
+
+class Track:
+    """What is recorded of a queue from its first step on."""
+
+    def __init__(self, step: int) -> None:
+        """Start at a step, without values."""
+        self.first = step
+        """The step of the first sample."""
+        self.step = step
+        """The step of the last sample."""
+        self.looked_at = 0.0
+        """Time at which somebody looked at it last, in unix seconds; 0.0 for never."""
+        self.looked_by = ""
+        """The peer that had it recorded by looking; empty for none."""
+        self.used: dict[str, Line] = {}
+        self.waiting: dict[str, Line] = {}
+        self.guaranteed = Bounds()
+        self.max = Bounds()
+        self.stopped = Line(adds=True)
+        """Victims that the RM was told to stop."""
+        self.applications = Line()
+        self.nodes: Line | None = None
+        self.fill: tuple[Line, ...] = ()
+        """Nodes by tenths of use; empty for a queue."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory, as reckoned."""
+        changes = len(self.guaranteed) + len(self.max)
+        return LINE_BYTES * sum(1 for _ in self._lines()) + BOUND_BYTES * changes
+
+    def _lines(self) -> Iterator[Line]:
+        yield from self.used.values()
+        yield from self.waiting.values()
+        yield self.stopped
+        yield self.applications
+        if self.nodes is not None:
+            yield self.nodes
+        yield from self.fill
+
+    def put(self, step: int, reading: QueueReading, stopped: int) -> None:
+        """Record a sample of the queue, and the victims since the last one."""
+        if step > self.step:
+            for line in self._lines():
+                line.move(self.step, step)
+            self.step = step
+        _put(self.used, step, reading.allocated)
+        _put(self.waiting, step, reading.pending)
+        self.guaranteed.put(step, reading.guaranteed)
+        self.max.put(step, reading.max)
+        self.stopped.put(step, stopped)
+        self.applications.put(step, reading.applications)
+
+    def put_nodes(self, reading: NodesReading) -> None:
+        """Record a sample of the nodes in the present step."""
+        if self.nodes is None:
+            self.nodes, self.fill = Line(), tuple(Line() for _ in range(TENTHS))
+        self.nodes.put(self.step, reading.nodes)
+        for line, count in zip(self.fill, reading.fill, strict=True):
+            line.put(self.step, count)
+
+    def resources(self) -> list[str]:
+        """The resources of its samples."""
+        return sorted({*self.used, *self.waiting, *self.guaranteed.names(), *self.max.names()})
+
+
+def _put(lines: dict[str, Line], step: int, amounts: Mapping[str, int]) -> None:
+    for name in amounts:
+        if name not in lines and len(lines) < MAX_RESOURCES:
+            lines[name] = Line()
+    for name, line in lines.items():
+        line.put(step, amounts.get(name, 0))
+
+
+class Span:
+    """A part of a track: the steps of the last hour, or the minutes of the last day.
+
+    It begins with the first sample if the track is shorter. Values are None where there are none.
+    """
+
+    def __init__(self, track: Track, present: int, count: int, length: int) -> None:
+        """The last `count` places of `length` steps each, up to the present step."""
+        self.length = length
+        self.last = present // length
+        self.first = min(self.last, max(self.last - count + 1, track.first // length))
+        self._track = track
+
+    def of(self, line: Line) -> Values:
+        """The values of a line of the track."""
+        track = self._track
+        read: Callable[[int, int], Iterator[float]] = line.minutes if self.length > 1 else line.steps
+        values: Values = [None if isnan(one) else round(one) for one in read(self.first, track.step)]
+        # A track that is not recorded any more ends early.
+        return values + [None] * (self.last - self.first + 1 - len(values))
+
+    def of_bounds(self, bounds: Bounds, name: str) -> Values:
+        """The values of guarantee or maximum, where there are samples."""
+        there = self.of(self._track.applications)
+        values = bounds.values(name, self.first, self.last, self.length)
+        return [None if sample is None else value for sample, value in zip(there, values, strict=True)]

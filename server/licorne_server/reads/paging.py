@@ -1,0 +1,179 @@
+"""Lists in pages, each made in time slices, so that a long list delays no other caller."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+from google.protobuf.message import Message
+
+from licorne_core.values.errors import NotFound, shown
+from licorne_core.values.ids import PartitionName
+from licorne_core.views import Views
+from licorne_core.views.nodes import ReservationReport
+from licorne_core.views.queues import QueueReport
+from licorne_server.process.walking import Slices, walked
+from licorne_server.wire.errors import CallError, invalid_argument
+
+PAGE_SIZE = 1_000
+MAX_PAGE_SIZE = 10_000
+MAX_DIGITS = 19
+"""Digits of a number in a token, at most."""
+
+MAX_PAGE_BYTES = 1024 * 1024
+"""Bytes at which a page ends, however few rows it has: by default clients take 4 MiB."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def cost_in_bytes(row: Message | None) -> int:
+    """Bytes of a message; an item without a row costs nothing."""
+    return 0 if row is None else row.ByteSize()
+
+
+class Page(Generic[T, R]):
+    """A page of a list. Items that have no row, or are gone by then, are left out."""
+
+    def __init__(
+        self,
+        items: Iterable[T | None],
+        to_row: Callable[[T], R | None],
+        *,
+        size: int = 0,
+        budget: int = 0,
+        cost: Callable[[Any], int] = cost_in_bytes,
+    ) -> None:
+        """A page of at most `size` rows, or PAGE_SIZE for 0; `filled` makes them.
+
+        It ends too once the `cost` of its items, each given as its row, has reached the budget:
+        MAX_PAGE_BYTES for 0. A slice may end where a None stands in place of an item.
+        """
+        self.rows: list[R] = []
+        self.last: T | None = None
+        """The item after which the next page begins; None if this is the last page."""
+        self.spent = 0
+        """Cost of all items so far."""
+        self._items = items
+        self._to_row = to_row
+        self._room = min(size or PAGE_SIZE, MAX_PAGE_SIZE)
+        self._budget = budget or MAX_PAGE_BYTES
+        self._cost = cost
+
+    def steps(self) -> Iterator[None]:
+        """Make the rows; the reader may pause at every step."""
+        for item in self._items:
+            if item is not None:
+                if not self._room or self.spent >= self._budget:
+                    return
+                self.last = item
+                self._add(item)
+            yield
+        self.last = None
+
+    def _add(self, item: T) -> None:
+        row = None
+        with suppress(NotFound):
+            row = self._to_row(item)
+        if row is not None:
+            self.rows.append(row)
+            self._room -= 1
+        self.spent += self._cost(row)
+
+
+async def filled(page: Page[T, R], slices: Slices) -> Page[T, R]:
+    """The same page, filled in slices."""
+    await walked(page.steps(), slices)
+    return page
+
+
+def queues_after(views: Views, partition: PartitionName, path: str) -> Iterator[QueueReport | None]:
+    """The queues that come after a path, or all for the empty one: parents first, then by name.
+
+    There need not be a queue of that path any more. A queue is read when its turn comes. There is a
+    None wherever the reader may pause.
+    """
+    behind = _names(path)
+    levels: list[Iterator[str | None]] = [iter(["root"])]
+    while levels:
+        for here in levels[-1]:
+            names = _names(here or "")
+            whole_branch_before = names < behind and names != behind[: len(names)]
+            if here is None or whole_branch_before:
+                yield None
+                continue
+            try:
+                report = views.queue(partition, here)
+                levels.append(views.children(partition, here))
+            except NotFound:
+                continue
+            yield report if names > behind else None
+            break
+        else:
+            levels.pop()
+
+
+def _names(path: str) -> tuple[str, ...]:
+    return tuple(path.split(".")) if path else ()
+
+
+def read_preemption_token(token: str) -> int | None:
+    """The number of the record behind which the next page begins; None for the first page.
+
+    That record may have gone meanwhile, and with it all that were older.
+
+    Raises:
+        CallError: the text is no token of this list.
+    """
+    if not token:
+        return None
+    if token.isascii() and token.isdigit() and len(token) < MAX_DIGITS:
+        return int(token)
+    raise _foreign(token)
+
+
+_Place = tuple[str, float, str, str]
+"""Sort key of a reservation: node, time, application, key of the ask."""
+
+
+def reservations_after(
+    views: Views, partition: PartitionName, token: str
+) -> Iterator[ReservationReport | None]:
+    """The reservations that come after the one that a token names, or all for the empty token.
+
+    That reservation need not exist any more.
+
+    Raises:
+        CallError: the text is no token of this list.
+    """
+    if not token:
+        return views.reservations(partition)
+    behind = read_place(token, str, float, str, str)
+    found = views.reservations(partition, start=behind[0])
+    return (report if report and _place(report) > behind else None for report in found)
+
+
+def reservation_token(report: ReservationReport) -> str:
+    """The token that names a reservation."""
+    return json.dumps(_place(report))
+
+
+def _place(report: ReservationReport) -> _Place:
+    return (report.node_id, report.time, report.app_id, report.key)
+
+
+def read_place(token: str, *types: type) -> tuple[Any, ...]:
+    """The sort key in a token, a JSON list of values of these types.
+
+    Raises:
+        CallError: the text is no token of this list.
+    """
+    with suppress(ValueError, RecursionError):
+        place = json.loads(token)
+        if isinstance(place, list) and [*map(type, place)] == [*types]:
+            return tuple(place)
+    raise _foreign(token)
+
+
+def _foreign(token: str) -> CallError:
+    return invalid_argument(f"page_token {shown(token)} is not from this list", "page_token")

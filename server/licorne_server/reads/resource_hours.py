@@ -1,0 +1,281 @@
+"""Resource-hours by hour, partition, queue, user and group: sums, bounded in rows and in days.
+
+Amounts are kept as whole numbers, times microseconds, so that sums are exact and cannot overflow.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from licorne.v1 import state_pb2 as pb
+from licorne_core.values.errors import shown
+from licorne_core.values.ids import PartitionName, bare_partition, rm_of
+from licorne_core.values.slices import in_runs
+from licorne_server.process.walking import Slices, walked
+from licorne_server.reads.paging import MAX_PAGE_SIZE, PAGE_SIZE, Page, filled
+from licorne_server.wire.errors import invalid_argument
+
+HOUR = 3600
+MICROSECONDS = 1_000_000
+PER_HOUR = HOUR * MICROSECONDS
+
+MOST_ROWS = 100_000
+"""Rows of all hours; of more the oldest hours are dropped, whole: some 50 MB."""
+
+MOST_DAYS = 400
+OTHERS = "(others)"
+PART = 500
+KINDS = ("queue", "user", "group")
+
+
+class Place(NamedTuple):
+    """Whose usage a row has; user and group are empty for none."""
+
+    partition: str
+    queue: str
+    user: str
+    group: str
+
+    @property
+    def others(self) -> "Place":
+        """The place of all others of the partition."""
+        return Place(self.partition, OTHERS, OTHERS, "")
+
+
+@dataclass(slots=True)
+class Row:
+    """What one place has used in an hour, in amounts times microseconds."""
+
+    used: dict[str, int] = field(default_factory=dict)
+    ended: int = 0
+    preempted: int = 0
+    lost: dict[str, int] = field(default_factory=dict)
+
+    def add(self, other: "Row") -> None:
+        """Add another row."""
+        self.ended += other.ended
+        self.preempted += other.preempted
+        for mine, theirs in ((self.used, other.used), (self.lost, other.lost)):
+            for name, value in theirs.items():
+                mine[name] = mine.get(name, 0) + value
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there is nothing to tell."""
+        return not (self.ended or self.preempted or any(self.used.values()) or any(self.lost.values()))
+
+
+class Hours:
+    """Rows by hour, the oldest first. An hour is the unix time of its beginning, in seconds."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.by_hour: dict[int, dict[Place, Row]] = {}
+        self.rows = 0
+
+    def add(self, hour: int, place: Place, row: Row) -> None:
+        """Add to the row of a place; of too many rows the oldest hours go, but never the last."""
+        rows = self.by_hour.get(hour)
+        if rows is None:
+            rows = self.by_hour[hour] = {}
+            if len(self.by_hour) > 1 and hour < list(self.by_hour)[-2]:
+                self.by_hour = dict(sorted(self.by_hour.items()))
+            self._drop_before(hour - MOST_DAYS * 24 * HOUR)
+        known = rows.get(place)
+        if known is None:
+            while self.rows >= MOST_ROWS and len(self.by_hour) > 1:
+                oldest = next(iter(self.by_hour))
+                self._drop(oldest)
+                if oldest == hour:
+                    return
+            if self.rows >= MOST_ROWS:
+                place = place.others
+                known = rows.get(place)
+        if known is None:
+            known = rows[place] = Row()
+            self.rows += 1
+        known.add(row)
+
+    def spread(self, begin: float, end: float, place: Place, row: Row) -> None:
+        """Add what was used from `begin` to `end`, evenly over the hours between; ends count in the last."""
+        first, last = int(begin) // HOUR * HOUR, max(int(begin), int(end)) // HOUR * HOUR
+        left = dict(row.used)
+        for hour in range(max(first, last - MOST_DAYS * 24 * HOUR), last, HOUR):
+            share = (hour + HOUR - max(begin, hour)) / (end - begin)
+            part = {name: int(value * share) for name, value in row.used.items()}
+            self.add(hour, place, Row(part))
+            for name, value in part.items():
+                left[name] -= value
+        self.add(last, place, Row(left, row.ended, row.preempted, row.lost))
+
+    def hour(self, hour: int) -> Mapping[Place, Row]:
+        """The rows of an hour."""
+        return self.by_hour.get(hour, {})
+
+    @property
+    def kept_since(self) -> int:
+        """The oldest hour; 0 for none."""
+        return next(iter(self.by_hour), 0)
+
+    def _drop_before(self, oldest: int) -> None:
+        while self.by_hour and next(iter(self.by_hour)) < oldest:
+            self._drop(next(iter(self.by_hour)))
+
+    def _drop(self, hour: int) -> None:
+        self.rows -= len(self.by_hour.pop(hour))
+
+
+class Summary:
+    """Sums over hours, by queue, user or group. A queue includes those below it."""
+
+    def __init__(self, by: str) -> None:
+        """`by` is one of `KINDS`."""
+        self._by = by
+        self.sums: dict[tuple[str, str], Row] = {}
+        """Rows by partition and name."""
+
+    def add(self, hours: Iterable[Mapping[Place, Row]], wanted: Callable[[str], bool]) -> Iterator[None]:
+        """Add the rows of the `wanted` partitions; the caller may pause at every step."""
+        number = 0
+        for rows in list(hours):
+            for place, row in list(rows.items()):
+                if wanted(place.partition):
+                    for name in self._names(place):
+                        self.sums.setdefault((place.partition, name), Row()).add(row)
+                number += 1
+                if not number % PART:
+                    yield
+
+    def _names(self, place: Place) -> Iterator[str]:
+        if self._by != "queue":
+            name = place.user if self._by == "user" else place.group
+            if name:
+                yield name
+            return
+        path = place.queue
+        while path:
+            yield path
+            path = path.rpartition(".")[0]
+
+    async def page(
+        self, token: str, size: int, slices: Slices, budget: int = 0
+    ) -> pb.ListResourceHoursResponse:
+        """The sums by partition and name, behind those of a token, made in slices.
+
+        It ends too at `budget` bytes, see `Page`.
+
+        Raises:
+            CallError: the token is not from this list.
+        """
+        behind, sums = read_token(token), self.sums
+        keys = in_runs(sums, fits=None if behind is None else lambda key: key > behind)
+        page = Page(keys, lambda key: hours_message(*key, sums[key]), size=size, budget=budget)
+        await filled(page, slices)
+        token = "" if page.last is None else json.dumps(page.last)
+        return pb.ListResourceHoursResponse(rows=page.rows, next_page_token=token)
+
+
+def read_token(token: str) -> tuple[str, str] | None:
+    """The partition and the name behind which a page begins; None for the first page.
+
+    Raises:
+        CallError: the text is no token of this list.
+    """
+    if not token:
+        return None
+    try:
+        match json.loads(token):
+            case [str(partition), str(name)]:
+                return partition, name
+    except (ValueError, RecursionError):
+        pass
+    raise invalid_argument(f"page_token {shown(token)} is not from this list", "page_token")
+
+
+class Wanted(NamedTuple):
+    """The hours, partitions and sums that somebody asks for."""
+
+    by: str
+    first: int
+    """The first hour, in unix seconds."""
+    behind: float
+    """The time of the end, in unix seconds."""
+    partition: str
+    """The full or the bare name; empty for all."""
+
+    @classmethod
+    def of(cls, by: str, since: float, until: float, partition: str, now: float) -> "Wanted":
+        """What a request means, with times in unix seconds, 0 for none.
+
+        Raises:
+            CallError: there are no such sums.
+        """
+        by = by or KINDS[0]
+        if by not in KINDS:
+            raise invalid_argument(f"by {shown(by)} is none of {', '.join(KINDS)}", "by")
+        return cls(by, int(since) // HOUR * HOUR, until or now + 1, partition)
+
+    def has(self, partition: str) -> bool:
+        """True for a partition that is asked for."""
+        return not self.partition or self.partition in (partition, bare_partition(PartitionName(partition)))
+
+    async def summed(self, hours: Hours, may_see: Callable[[str], bool], slices: Slices) -> "Summary":
+        """The sums over the partitions that the caller may see, made in slices."""
+        total = Summary(self.by)
+        chosen = [rows for hour, rows in hours.by_hour.items() if self.first <= hour < self.behind]
+
+        def wanted(partition: str) -> bool:
+            return self.has(partition) and may_see(rm_of(PartitionName(partition)))
+
+        await walked(total.add(chosen, wanted), slices)
+        return total
+
+
+def merged_hours(
+    request: pb.ListResourceHoursRequest, answers: Sequence[pb.ListResourceHoursResponse]
+) -> pb.ListResourceHoursResponse:
+    """A page of the sums of all members, from such a page of each.
+
+    Rows behind the end of any member's page are left for the next one. An RM that has moved has a part
+    of its hours on each member that served it.
+    """
+    ends = [end for answer in answers if (end := read_token(answer.next_page_token)) is not None]
+    sums: dict[tuple[str, str], pb.ResourceHours] = {}
+    for row in (row for answer in answers for row in answer.rows):
+        key = (row.partition, row.name)
+        if ends and key > min(ends):
+            continue
+        found = sums.setdefault(key, row)
+        if found is not row:
+            found.allocations += row.allocations
+            found.preempted += row.preempted
+            for mine, theirs in ((found.hours, row.hours), (found.preempted_hours, row.preempted_hours)):
+                for name, value in theirs.items():
+                    mine[name] += value
+    keys, most = sorted(sums), min(request.page_size or PAGE_SIZE, MAX_PAGE_SIZE)
+    last = min(ends, default=None)
+    if len(keys) > most:
+        last = keys[most - 1]
+    return pb.ListResourceHoursResponse(
+        rows=[sums[key] for key in keys[:most]],
+        next_page_token="" if last is None else json.dumps(last),
+        kept_since=min((answer.kept_since for answer in answers if answer.kept_since), default=0),
+    )
+
+
+def hours_message(partition: str, name: str, row: Row) -> pb.ResourceHours:
+    """A sum as a message."""
+    return pb.ResourceHours(
+        partition=partition,
+        name=name,
+        hours=in_hours(row.used),
+        allocations=row.ended,
+        preempted=row.preempted,
+        preempted_hours=in_hours(row.lost),
+    )
+
+
+def in_hours(used: Mapping[str, int]) -> dict[str, float]:
+    """Amounts times hours; names without any are left out."""
+    return {name: value / PER_HOUR for name, value in sorted(used.items()) if value}

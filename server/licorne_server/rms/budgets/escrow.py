@@ -1,0 +1,373 @@
+"""The escrow of budgets between members, over compare-and-set of one document for each budget.
+
+A slice is an RM's, and follows the RM to its new owner. Only the owner changes it, in an order that
+keeps what all cores may use within what the documents say, and so within the limit, wherever a
+member dies:
+
+* Growth: first the document, then the core. The core gets no more than this owner has written
+  itself: a write of unknown outcome may still land, and gives nothing until a later one succeeds.
+* Shrinking: first the core, then the document, which never says less than slice and use of the core.
+* Takeover: the holding of the former owner counts until the new one has replayed, and has written
+  its own epoch into it. Before that the core has no slice. A former owner that wakes up finds a
+  higher epoch, and leaves the holding alone.
+
+Nothing is kept but the documents. Time comes from outside, so that a simulation can run this.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+import structlog
+
+from licorne_core.values.ids import RmId
+from licorne_core.values.resources import EMPTY, Resources
+from licorne_server.rms.budgets.slices import DamagedBudget, Escrowed, Holding, Use, decode, encode, settled
+from licorne_server.store.coordination.store import SHARED, Conflict, Document, Snapshot, Store, StoreError
+
+log = structlog.get_logger("core.coordination.escrow")
+
+BUDGETS = f"{SHARED}budgets/"
+"""Prefix of the keys of budgets; the name of the budget follows."""
+
+TRIES = 4
+"""Attempts at one change of a document, at most; the next round goes on."""
+
+WINDOW = 2.0
+"""Seconds for which, at least, a use or a grant counts as recent; twice as many at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """One budget of the definition."""
+
+    limit: Resources
+    scope: str
+    """Digest of the patterns that say what counts in it, and of the names of its resources."""
+
+
+class Books(ABC):
+    """The core, as the escrow sees it.
+
+    An RM that is served under another epoch than before has no slices until `set_slices` gives some.
+    """
+
+    @abstractmethod
+    def uses(self, budget: str) -> Mapping[RmId, Use] | None:
+        """The present use of the RMs that use or want something of a budget; `recent` is empty.
+
+        None while it is not known.
+        """
+
+    @abstractmethod
+    def slices(self, budget: str) -> Mapping[RmId, Resources]:
+        """The slices that the core has now."""
+
+    @abstractmethod
+    async def set_slices(self, budget: str, slices: Mapping[RmId, Resources]) -> None:
+        """Set the slices of some RMs; those of others stay. They count when this returns."""
+
+
+class NotReleased(Exception):
+    """The slices of an RM cannot be released, because it is served."""
+
+
+class _Recent:
+    """The most that was used in the last `WINDOW` to twice that."""
+
+    def __init__(self, now: float) -> None:
+        self._since = now
+        self._before: Resources = EMPTY
+        self._most: dict[str, int] = {}
+
+    def most(self, used: Resources, now: float) -> dict[str, int]:
+        """Note a use; returns the most."""
+        if now - self._since >= WINDOW:
+            self._before = self._most if now - self._since < 2 * WINDOW else EMPTY
+            self._most = {}
+            self._since = now
+        self._most = _most(self._most, used)
+        return _most(self._most, self._before)
+
+
+def _most(one: Resources, other: Resources) -> dict[str, int]:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in one.keys() | other.keys()}
+
+
+class Escrow:
+    """One member's part of the escrow. Its rounds must not overlap."""
+
+    def __init__(
+        self,
+        store: Store,
+        member: str,
+        books: Books,
+        held: Callable[[], Mapping[RmId, int]],
+    ) -> None:
+        """`member` is a name that no other run of a member has. `held` has the epochs of the RMs that
+        are served here and whose replay has ended."""
+        self._store = store
+        self._member = member
+        self._books = books
+        self._held = held
+        self._births = 0
+        self._documents: dict[str, Document] = {}
+        # Slices in the last write of this member that is known to have succeeded, with the epoch.
+        self._written: dict[tuple[str, RmId], tuple[int, Resources]] = {}
+        # What each RM used, and what it was granted.
+        self._recent: dict[tuple[str, RmId], tuple[_Recent, _Recent]] = {}
+        # Since when periods of settling have been seen here.
+        self._settling: dict[tuple[str, str], float] = {}
+
+    async def round(self, terms: Mapping[str, Terms], revision: int, snapshot: Snapshot, now: float) -> None:
+        """Bring all budgets up to date, each by one write at most if nobody interferes.
+
+        `terms` are those of this revision of the definition. `now` is monotonic, in seconds.
+        """
+        living = owned(snapshot)
+        for name in terms:
+            try:
+                await self._follow(name, snapshot)
+                await self._settle(name, terms[name], revision, living, now)
+            except StoreError as error:
+                log.debug("budget not settled", budget=name, reason=str(error))
+            except DamagedBudget as error:
+                log.error("document of a budget is damaged", budget=name, reason=str(error))
+        for key, document in snapshot.documents.items():
+            if key.startswith(BUDGETS) and key.removeprefix(BUDGETS) not in terms:
+                await self._end(key, document, revision)
+        self._forget_others(terms)
+
+    async def release(self, rm_id: RmId, snapshot: Snapshot, epoch: int | None = None) -> int:
+        """Free all that the RM holds; returns the number of budgets that it held something of.
+
+        With an epoch the caller was its owner under that epoch, and has dropped it.
+
+        Raises:
+            NotReleased: the RM has a living owner.
+            StoreError: the store does not answer; some may have been freed.
+        """
+        if epoch is None and rm_id in owned(snapshot):
+            raise _served(rm_id)
+        found = 0
+        for key, document in sorted(snapshot.documents.items()):
+            if key.startswith(BUDGETS):
+                found += await self._release(key, rm_id, document, epoch)
+        return found
+
+    async def _release(self, key: str, rm_id: RmId, document: Document, epoch: int | None) -> bool:
+        for _ in range(TRIES):
+            budget = decode(document.value) if document.revision else None
+            holding = None if budget is None else budget.holdings.get(rm_id)
+            if budget is None or holding is None:
+                return False
+            # Nobody owned the RM when the document was as in the snapshot. A new owner raises the epoch.
+            epoch = holding.epoch if epoch is None else epoch
+            if holding.epoch > epoch:
+                raise _served(rm_id)
+            try:
+                await self._write(key, budget.without((rm_id,)), document)
+            except Conflict:
+                document = await self._store.read(key)
+                continue
+            return True
+        raise StoreError(f"{key} was changed too often by others")
+
+    async def _follow(self, name: str, snapshot: Snapshot) -> None:
+        """Take over the document in the snapshot.
+
+        It may be older than the last write of this member, or that of another store: then it is read.
+        """
+        key = f"{BUDGETS}{name}"
+        seen = snapshot.documents.get(key, Document())
+        if seen.revision < self._documents.get(key, Document()).revision:
+            seen = await self._store.read(key)
+        self._documents[key] = seen
+
+    def _forget_others(self, terms: Collection[str]) -> None:
+        """Drop what is known here of budgets that are gone, and of RMs that are not served here."""
+        held = self._held()
+        for name, rm_id in [one for one in self._recent if one[0] not in terms or one[1] not in held]:
+            self._written.pop((name, rm_id), None)
+            del self._recent[name, rm_id]
+        for key in [key for key in self._documents if key.removeprefix(BUDGETS) not in terms]:
+            del self._documents[key]
+
+    async def _settle(
+        self, name: str, terms: Terms, revision: int, living: Collection[RmId], now: float
+    ) -> None:
+        """Bring one document and the core's slices up to date.
+
+        Raises:
+            StoreError: the store does not answer.
+            DamagedBudget: the document cannot be read.
+        """
+        key = f"{BUDGETS}{name}"
+        for _ in range(TRIES):
+            document = self._documents.get(key, Document())
+            before = decode(document.value) if document.revision else None
+            budget = self._agreed(name, before, terms, revision, now)
+            plan = self._plan(name, budget, living, now)
+            if plan is not None and await self._shrink(name, plan):
+                plan = self._plan(name, budget, living, now, at_least=plan)
+            if plan is None:
+                return
+            after = budget.having(plan)
+            if after == before and all(self._is_written(name, rm_id, plan[rm_id]) for rm_id in plan):
+                break
+            try:
+                await self._write(key, after, document)
+            except Conflict:
+                self._documents[key] = await self._store.read(key)
+                continue
+            except StoreError:
+                # It may land later. The core keeps no more than both documents have, and gets nothing
+                # before another write has succeeded.
+                for rm_id in plan:
+                    if (name, rm_id) in self._written:
+                        self._written[name, rm_id] = (plan[rm_id].epoch, EMPTY)
+                self._documents.pop(key, None)
+                raise
+            for rm_id, holding in plan.items():
+                self._written[name, rm_id] = (holding.epoch, holding.slice)
+            break
+        else:
+            return
+        await self._grow(name, plan)
+
+    def _agreed(
+        self, name: str, before: Escrowed | None, terms: Terms, revision: int, now: float
+    ) -> Escrowed:
+        """The document with the limit of the newest definition, settling or not."""
+        budget = before or Escrowed(limit=terms.limit, revision=revision)
+        if before is None or before.revision < revision:
+            settling = budget.settling
+            if before is None or before.scope != terms.scope:
+                self._births += 1
+                settling = f"{self._member} {self._births}"
+            budget = replace(
+                budget, limit=terms.limit, revision=revision, scope=terms.scope, settling=settling
+            )
+        if budget.settling:
+            since = self._settling.setdefault((name, budget.settling), now)
+            if now - since >= self._store.lease:
+                # By now each member has charged what its RMs use, or has stopped deciding.
+                budget = replace(budget, settling="")
+        else:
+            for known in [one for one in self._settling if one[0] == name]:
+                del self._settling[known]
+        return budget
+
+    def _plan(
+        self,
+        name: str,
+        budget: Escrowed,
+        living: Collection[RmId],
+        now: float,
+        at_least: Mapping[RmId, Holding] | None = None,
+    ) -> dict[RmId, Holding] | None:
+        """The holdings of the RMs of this member as they should be now; None if that is not known.
+
+        With `at_least`, a plan to which the core has shrunk already, no slice grows, and none is
+        below it or below the present use, unless the plan was.
+        """
+        uses, held = self._books.uses(name), self._held()
+        if uses is None:
+            return None
+        plan: dict[RmId, Holding] = {}
+        for rm_id in sorted(held):
+            own, use = budget.holdings.get(rm_id), uses.get(rm_id, Use())
+            if own is None and not (use.used or use.needed):
+                continue
+            if own is not None and own.epoch > held[rm_id]:
+                continue  # another member owns it by now
+            if at_least is not None and rm_id in at_least:
+                before = EMPTY if own is None else own.slice
+                plan[rm_id] = _at_least(at_least[rm_id], before, use)
+            elif at_least is None:
+                recent, granted = self._recent.setdefault((name, rm_id), (_Recent(now), _Recent(now)))
+                if own is not None and own.epoch < held[rm_id]:
+                    recent.most(own.slice, now)  # an RM without replays may still bring what it runs
+                use = replace(use, recent=recent.most(use.used, now), granted=granted.most(EMPTY, now))
+                holding = settled(budget, rm_id, held[rm_id], use, living)
+                before = EMPTY if own is None else own.slice
+                more = {r: size for r, size in holding.slice.items() if size > before.get(r, 0)}
+                if more:
+                    recent.most(holding.slice, now)
+                    granted.most(more, now)
+                plan[rm_id] = holding
+                budget = budget.having(plan)
+        return plan
+
+    async def _shrink(self, name: str, plan: Mapping[RmId, Holding]) -> bool:
+        """Shrink the core's slices to the plan; returns True if one did shrink."""
+        has = self._books.slices(name)
+        less = {
+            rm_id: {r: min(size, holding.slice.get(r, 0)) for r, size in has[rm_id].items()}
+            for rm_id, holding in plan.items()
+            if any(size > holding.slice.get(r, 0) for r, size in has.get(rm_id, EMPTY).items())
+        }
+        if less:
+            await self._books.set_slices(name, less)
+        return bool(less)
+
+    async def _grow(self, name: str, plan: Mapping[RmId, Holding]) -> None:
+        """Give the core what was written, for RMs that are still served under the same epoch."""
+        held, has = self._held(), self._books.slices(name)
+        more = {
+            rm_id: holding.slice
+            for rm_id, holding in plan.items()
+            if held.get(rm_id) == holding.epoch and has.get(rm_id) != holding.slice
+        }
+        if more:
+            await self._books.set_slices(name, more)
+
+    def _is_written(self, name: str, rm_id: RmId, holding: Holding) -> bool:
+        return self._written.get((name, rm_id)) == (holding.epoch, holding.slice)
+
+    async def _write(self, key: str, budget: Escrowed, before: Document) -> None:
+        """Replace the document.
+
+        Raises:
+            Conflict: somebody else has.
+            StoreError: the store does not answer.
+        """
+        content = encode(replace(budget, serial=budget.serial + 1))
+        revision = await self._store.compare_and_set(key, content, before.revision)
+        self._documents[key] = Document(value=content, revision=revision)
+
+    async def _end(self, key: str, document: Document, revision: int) -> None:
+        """Give back what RMs of this member hold of a budget that is gone; drop it behind the last."""
+        try:
+            budget = decode(document.value)
+            left = budget.without(self._held().keys())
+            if budget.revision >= revision:
+                return  # the definition that this member has is older
+            if not left.holdings:
+                await self._store.compare_and_set(key, None, document.revision)
+            elif left != budget:
+                await self._write(key, left, document)
+        except (StoreError, DamagedBudget) as error:
+            log.debug("budget not removed", budget=key, reason=str(error))
+
+
+def _at_least(planned: Holding, before: Resources, use: Use) -> Holding:
+    """A plan after the core has shrunk to it: what was charged meanwhile is not given back."""
+    size = {
+        name: amount if name in planned.overdraft else max(amount, min(used, before.get(name, 0)))
+        for name, amount in planned.slice.items()
+        for used in (use.used.get(name, 0),)
+    }
+    over = {name: use.used.get(name, 0) - amount for name, amount in size.items()}
+    return replace(
+        planned, slice=size, overdraft={name: amount for name, amount in over.items() if amount > 0}
+    )
+
+
+def _served(rm_id: RmId) -> NotReleased:
+    return NotReleased(f"RM {rm_id} is served, so that it needs its slices")
+
+
+def owned(snapshot: Snapshot) -> frozenset[RmId]:
+    """The RMs that have a living owner."""
+    return frozenset(rm_id for rm_id, record in snapshot.rms.items() if record.owner in snapshot.members)

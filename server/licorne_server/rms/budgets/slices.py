@@ -1,0 +1,289 @@
+"""The escrow of one budget: its document in the store, and the rule by which slices move.
+
+Each RM that uses the budget has a *holding*: a slice, which its owner may spend, and an overdraft,
+what it uses beyond the slice. The *rest* is the limit without both, of all RMs. A slice grows only
+out of the rest. All functions are pure.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from licorne_core.values.ids import RmId
+from licorne_core.values.resources import INT64_MAX, Resources
+from licorne_server.store.coordination.store import MAX_DOCUMENT
+
+SPARE = 8
+"""A grant adds one part in so many of the rest that nobody wants, so that not every ask needs one."""
+
+ROOMY = 4
+"""A slice without demand from others is reduced once it has so many times the recent use..."""
+
+KEPT = 2
+"""...and then keeps so many times the recent use."""
+
+NEAR = 16
+"""An RM that lacks less than one part in so many of its fair part takes none from others."""
+
+
+class DamagedBudget(Exception):
+    """A document is none of a budget."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """One RM's part of a budget. It outlives the owner that wrote it."""
+
+    epoch: int
+    """Epoch of the owner that wrote it."""
+    slice: Resources = field(default_factory=dict)
+    overdraft: Resources = field(default_factory=dict)
+    """Use beyond the slice; it counts like the slice, and nothing new may be allocated."""
+    want: Resources = field(default_factory=dict)
+    """Need beyond slice and use."""
+    turn: int = 0
+    """Place in the line of RMs that want more, the lowest first; 0 without a want."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Escrowed:
+    """The document of one budget."""
+
+    limit: Resources
+    revision: int
+    """Revision of the definition that the limit is from."""
+    scope: str = ""
+    """Digest of what counts in the budget."""
+    settling: str = ""
+    """Name of the present period of settling, empty behind it: since the document or its scope is
+    new, members first charge what their RMs use, and nothing is granted."""
+    serial: int = 0
+    """Number of the write. It makes every write a change, so that late writes conflict."""
+    turns: int = 0
+    """The last turn that was given."""
+    holdings: Mapping[RmId, Holding] = field(default_factory=dict)
+
+    def rest(self) -> dict[str, int]:
+        """The unassigned amounts; negative after an overdraft or for a lowered limit."""
+        return {
+            name: limit - sum(_charged(held, name) for held in self.holdings.values())
+            for name, limit in self.limit.items()
+        }
+
+    def having(self, holdings: Mapping[RmId, Holding]) -> "Escrowed":
+        """The document with some holdings replaced."""
+        turns = max((self.turns, *(held.turn for held in holdings.values())))
+        return replace(self, holdings={**self.holdings, **holdings}, turns=turns)
+
+    def without(self, rm_ids: Collection[RmId]) -> "Escrowed":
+        """The document without the holdings of some RMs."""
+        left = {rm_id: held for rm_id, held in self.holdings.items() if rm_id not in rm_ids}
+        return replace(self, holdings=left)
+
+
+def _charged(held: Holding, name: str) -> int:
+    return held.slice.get(name, 0) + held.overdraft.get(name, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What an RM does with a budget, as its owner's core knows it."""
+
+    used: Resources = field(default_factory=dict)
+    """Charged now, assumed allocations included."""
+    needed: Resources = field(default_factory=dict)
+    """The slice with which no pending ask would wait for the budget."""
+    recent: Resources = field(default_factory=dict)
+    """The most that was used lately, or was granted lately."""
+    granted: Resources = field(default_factory=dict)
+    """The largest slice to which it grew lately."""
+
+
+def settled(budget: Escrowed, rm_id: RmId, epoch: int, use: Use, living: Collection[RmId]) -> Holding:
+    """The RM's holding as its owner should have it now; `living` RMs have an owner.
+
+    Growth: use beyond the slice is covered first, as far as the rest goes. Then wants are granted in
+    the order of their turns, each after those ahead of it. An RM goes to the end of the line when it
+    gets something and wants more, and when its slice comes to be less than its use.
+
+    Shrinking: what was not in recent use is given back as far as others want more than the rest;
+    without such wants only a slice of over `ROOMY` times the recent use is reduced. As long as an RM
+    in line has less than its fair part, those with more than theirs get nothing, and their slices
+    shrink to it: what they use beyond is overdraft, which ends with their allocations. A grant is kept
+    for a while, so that there is time to use it.
+
+    While all that is charged exceeds the limit, no slice is larger than what the others leave of the
+    limit: what an RM uses beyond that is overdraft, and nothing new is allocated anywhere.
+    """
+    own = budget.holdings.get(rm_id, Holding(epoch=epoch))
+    others = [(held, key in living) for key, held in budget.holdings.items() if key != rm_id]
+    parts = {name: _part(budget, name, own, others, use) for name in budget.limit}
+    want = {name: part.want for name, part in parts.items() if part.want}
+    beyond = {name: use.used.get(name, 0) - part.size for name, part in parts.items()}
+    over = {name: amount for name, amount in beyond.items() if amount > 0}
+    granted = any(part.granted for part in parts.values())
+    turn = _turn(budget, own, wants=bool(want), had=granted or bool(over and not own.overdraft))
+    size = {name: part.size for name, part in parts.items()}
+    return Holding(epoch=epoch, slice=size, overdraft=over, want=_said(own.want, want), turn=turn)
+
+
+class _Part(NamedTuple):
+    """One resource of a holding as it should be."""
+
+    size: int
+    want: int
+    granted: bool
+
+
+def _part(
+    budget: Escrowed, name: str, own: Holding, others: Iterable[tuple[Holding, bool]], use: Use
+) -> _Part:
+    """One resource of `settled`; `others` with whether they have an owner."""
+    used, recent = use.used.get(name, 0), use.recent.get(name, 0)
+    needed = max(used, use.needed.get(name, 0))
+    most = room = budget.limit[name]
+    needs, line = [max(needed, recent)], []
+    for one, lives in others:
+        charged = _charged(one, name)
+        most -= charged
+        if not lives:
+            room -= charged
+            continue
+        wanted = one.want.get(name, 0)
+        needs.append(charged + wanted)
+        # Whoever has an overdraft gets nothing before it has ended.
+        if wanted and one.turn and not one.overdraft.get(name):
+            line.append((one.turn, charged, wanted))
+    most = max(0, most)
+    held = min(own.slice.get(name, 0), most)
+    before = sum(wanted for turn, _, wanted in line if not own.turn or turn < own.turn)
+    after = sum(wanted for turn, _, wanted in line if 0 < own.turn < turn)
+    fair, lack = _fair(room, needs, line) if line else (most, 0)
+    keeps = max(fair, use.granted.get(name, 0)) if lack else most
+    now = max(held, min(used, most, keeps))
+    granted = False
+    if needed > now and max(used, now) <= (fair if lack else most) and not budget.settling:
+        now += _grant(needed - max(used, now), most - now, before, after)
+        granted = now > max(held, used)
+    if now == held:
+        rest = most - max(held, min(used, most))
+        asked = before if needed > held else before + after
+        kept = max(needed if needed <= held else used, recent)
+        now = _reduced(held, kept, asked - rest, idle=needed <= held)
+        if lack > rest:
+            now = min(now, max(keeps, held - (lack - rest)))
+    return _Part(now, max(0, needed - max(used, now)), granted)
+
+
+def _fair(room: int, needs: Iterable[int], line: Iterable[tuple[int, int, int]]) -> tuple[int, int]:
+    """The fair part of an RM, and what those in line want that have less than theirs.
+
+    Of the room small `needs` are met whole, and larger ones in equal parts. The line has turn, charge
+    and want of each.
+    """
+    left = sorted(needs)
+    for number, need in enumerate(left):
+        part = room // (len(left) - number)
+        if need > part:
+            # What is left over by the division is a part as well: of few licences it is all there is.
+            enough = part + 1 - part // NEAR
+            return part, sum(wanted for _, charged, wanted in line if charged < enough)
+        room -= need
+    return room, 0
+
+
+def _grant(asked: int, room: int, ahead: int, behind: int) -> int:
+    """The part of `room` that a want gets, once the wants ahead have theirs."""
+    room = max(0, room - ahead)
+    spare = max(0, room - asked - behind) // SPARE
+    return min(asked, room) + spare
+
+
+def _reduced(held: int, kept: int, pressure: int, *, idle: bool) -> int:
+    """A slice that need not grow; others want `pressure` more than the rest."""
+    if held <= kept:
+        return held
+    if pressure > 0:
+        return max(kept, held - pressure)
+    return KEPT * kept if idle and held > ROOMY * kept else held
+
+
+def _said(before: Resources, want: Resources) -> Resources:
+    """The want to publish: the present one, unless the published one is right within a factor of two."""
+    near = before.keys() == want.keys() and all(want[name] <= before[name] <= 2 * want[name] for name in want)
+    return before if near else want
+
+
+def _turn(budget: Escrowed, own: Holding, *, wants: bool, had: bool) -> int:
+    if not wants:
+        return 0
+    return budget.turns + 1 if had or not own.turn else own.turn
+
+
+def encode(budget: Escrowed) -> bytes:
+    """The bytes of a document.
+
+    Raises:
+        ValueError: it is larger than the store takes.
+    """
+    holdings = {
+        rm_id: {
+            "epoch": held.epoch,
+            "slice": dict(held.slice),
+            "overdraft": dict(held.overdraft),
+            "want": dict(held.want),
+            "turn": held.turn,
+        }
+        for rm_id, held in budget.holdings.items()
+    }
+    names = ("revision", "scope", "settling", "serial", "turns")
+    fields = {name: getattr(budget, name) for name in names}
+    fields |= {"limit": dict(budget.limit), "holdings": holdings}
+    content = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+    if len(content) > MAX_DOCUMENT:
+        raise ValueError(f"the budget has too many RMs: {len(content)} bytes")
+    return content
+
+
+def decode(content: bytes) -> Escrowed:
+    """The document of the bytes.
+
+    Raises:
+        DamagedBudget: they are none.
+    """
+    if len(content) > MAX_DOCUMENT:
+        raise DamagedBudget(f"{len(content)} bytes are too many")
+    try:
+        fields = json.loads(content)
+        holdings = {
+            RmId(rm_id): Holding(
+                epoch=_number(held["epoch"]),
+                slice=_amounts(held["slice"]),
+                overdraft=_amounts(held["overdraft"]),
+                want=_amounts(held["want"]),
+                turn=_number(held["turn"]),
+            )
+            for rm_id, held in fields["holdings"].items()
+        }
+        return Escrowed(
+            limit=_amounts(fields["limit"]),
+            holdings=holdings,
+            revision=_number(fields["revision"]),
+            scope=str(fields["scope"]),
+            settling=str(fields["settling"]),
+            serial=_number(fields["serial"]),
+            turns=_number(fields["turns"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedBudget(f"{type(error).__name__}: {error}") from None
+
+
+def _amounts(value: Any) -> dict[str, int]:
+    return {str(name): _number(amount) for name, amount in value.items()}
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= INT64_MAX:
+        raise ValueError(f"{value!r} is no amount")
+    return value

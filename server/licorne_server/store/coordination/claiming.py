@@ -1,0 +1,117 @@
+"""The way of an RM to its owner: served here, sent to another member, or claimed for one."""
+
+import asyncio
+from random import Random
+
+import structlog
+
+from licorne_core.values.ids import RmId
+from licorne_server.store.coordination.holdings import Holdings
+from licorne_server.store.coordination.lease import Calls, Lease, MemberClock
+from licorne_server.store.coordination.placing import candidates, choose
+from licorne_server.store.coordination.snapshots import Snapshots, newer, owner_in
+from licorne_server.store.coordination.store import Conflict, Member, Ownership, Store, StoreError
+from licorne_server.wire.errors import unavailable
+
+log = structlog.get_logger("core.members")
+
+TRIES = 8
+"""Claims of one RM that others may be faster with, before its caller has to come back."""
+
+GAP_BITS = 16
+"""Epochs rise by a random number of so many bits."""
+
+
+class Claiming:
+    """Finds or makes the owner of an RM."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: MemberClock,
+        randomness: Random,
+        lease: Lease,
+        snapshots: Snapshots,
+        holdings: Holdings,
+    ) -> None:
+        """Claim with this lease, for the holdings."""
+        self._store = store
+        self._call = Calls(store)
+        self._clock = clock
+        self._randomness = randomness
+        self._lease = lease
+        self._snapshots = snapshots
+        self._holdings = holdings
+
+    async def take(self, rm_id: RmId, named: int) -> int | Member:
+        """As `Ownership.take`; one call for an RM at a time, and none waits longer than a lease."""
+        try:
+            async with asyncio.timeout(self._store.lease), self._holdings.lock(rm_id):
+                await self._holdings.ended(rm_id)
+                return await self._find(rm_id, named)
+        except TimeoutError:
+            raise unavailable(f"RM {rm_id!r}: its owner was not found in time") from None
+        except StoreError as error:
+            raise unavailable(f"RM {rm_id!r}: the store does not answer: {error}") from None
+
+    async def _find(self, rm_id: RmId, named: int) -> int | Member:
+        snapshot, is_fresh = self._snapshots.latest, False
+        for _ in range(TRIES):
+            me = self._lease.me
+            if not self._lease.may_decide():
+                raise unavailable(f"this member has no lease: {self._lease.problem}")
+            served = self._holdings.served.get(rm_id)
+            if served is not None and named <= served.epoch:
+                return served.epoch
+            seen = newer(snapshot.rms.get(rm_id), served)
+            owner = owner_in(snapshot, seen)
+            if served is None and owner is not None and owner.id != me.id:
+                if is_fresh:
+                    return self._elsewhere(owner)
+                snapshot, is_fresh = await self._snapshots.afresh(), True
+                continue
+            is_mine = seen is not None and seen.owner == me.id and not me.draining
+            target = me if served is not None or is_mine else choose(rm_id, candidates(snapshot, me))
+            if target is None:
+                raise unavailable("this member drains, and there is no other one")
+            try:
+                owned = await self.claim(rm_id, target, seen, named)
+            except Conflict:
+                snapshot, is_fresh = await self._snapshots.afresh(), True
+            else:
+                return await self._serve(owned, me) if target is me else target
+        raise unavailable(f"RM {rm_id!r}: others were faster {TRIES} times")
+
+    async def claim(self, rm_id: RmId, target: Member, seen: Ownership | None, at_least: int) -> Ownership:
+        """Make the member the owner of the RM, under an epoch that nobody has served.
+
+        A store that was wiped or restored counts from a lower number, and an RM may not have heard
+        of the last epoch. So epochs are not below the microseconds of the wall clock, and rise by a
+        random number: two histories of a store do not give the same one.
+        """
+        floor = max(at_least, seen.epoch if seen else 0, int(self._clock.unix() * 1e6))
+        floor += self._randomness.getrandbits(GAP_BITS)
+        claim = self._store.claim(rm_id, target.id, seen, floor)
+        owned = await self._call(claim)
+        log.info("claimed", rm=rm_id, epoch=owned.epoch, owner=target.id, name=target.name)
+        return owned
+
+    async def _serve(self, owned: Ownership, run: Member) -> int:
+        """Serve the RM that was claimed in a run of this member, if that still lasts."""
+        rm_id = owned.rm_id
+        await self._holdings.ended(rm_id)
+        if self._lease.me.id != run.id or not self._lease.may_decide():
+            raise unavailable("this member has lost its lease")
+        self._holdings.served[rm_id] = owned
+        log.info("took", rm=rm_id, epoch=owned.epoch, member=run.id)
+        return owned.epoch
+
+    def _elsewhere(self, owner: Member) -> Member:
+        """The owner, unless it is a former run at this address.
+
+        Raises:
+            CallError: it is, and its lease has to end first.
+        """
+        if owner.address == self._lease.me.address:
+            raise unavailable("the lease of a former run at this address has not ended yet")
+        return owner

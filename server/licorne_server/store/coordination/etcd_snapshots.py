@@ -1,0 +1,320 @@
+"""Snapshots of the store in etcd: everything below three prefixes, read in pages at one revision.
+
+A watch only hastens the next read. So what it loses is made good by the read after a few seconds.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from urllib.parse import quote, unquote
+
+import structlog
+from grpc import StatusCode
+
+from licorne_core.values.ids import RmId
+from licorne_server.store.coordination.etcd_connection import RANGE, TXN, EtcdConnection, Refused
+from licorne_server.store.coordination.pb import etcd_pb2 as pb
+from licorne_server.store.coordination.records import Unreadable, read_member, read_ownership
+from licorne_server.store.coordination.store import (
+    SHARED,
+    Document,
+    Member,
+    MemberId,
+    Ownership,
+    Snapshot,
+    StoreError,
+)
+
+PAGE = 256
+"""Keys that are read with one call, at most."""
+
+SLICE = 64 * 1024
+"""Bytes of records after which their decoding makes way for others."""
+
+MAX_KEYS = 100_000
+MAX_BYTES = 128 * 1024 * 1024
+"""Keys and bytes of a snapshot, at most. With more there is none."""
+
+MOST_FREE = 10_000
+"""Records of RMs without an owner, at most. With more those that were released first go: ids that are
+refused, or never come back, do not fill the store. Epochs rise without their records, with the time."""
+
+SWEPT = 100
+"""Records that go at once, at most: etcd takes 128 operations in a transaction."""
+
+RETRY = 0.5
+"""Seconds before a read or a watch that has failed is repeated."""
+
+LEAST_REST = 0.02
+"""Seconds between two reads, at least. They also rest for as long as the last one took."""
+
+MOST_TOLD = 10
+"""Unreadable records of which the log tells by name with one read."""
+
+LONGEST_TOLD = 200
+"""Bytes of a key that the log tells, at most."""
+
+Record = Member | Ownership | Document
+log = structlog.get_logger("core.coordination.etcd")
+
+
+class Keys:
+    """The keys of one deployment."""
+
+    def __init__(self, prefix: str) -> None:
+        """All keys begin with the prefix and a slash."""
+        self._prefix = prefix
+        self.first = f"{prefix}/members/".encode()
+        """The first key that a snapshot may have."""
+        self.end = f"{prefix}/shared0".encode()
+        """What follows the last one: `0` is the character after the slash."""
+
+    def member(self, member: MemberId) -> bytes:
+        """The key of a member."""
+        return self._key("members", member)
+
+    def rm(self, rm_id: RmId) -> bytes:
+        """The key of an RM's record."""
+        return self._key("rms", rm_id)
+
+    def document(self, key: str) -> bytes:
+        """The key of a document."""
+        if key.startswith(SHARED):
+            return self._key("shared", key.removeprefix(SHARED))
+        return self._key("documents", key)
+
+    def parts(self, key: bytes) -> tuple[str, str]:
+        """The kind and the id of a key.
+
+        Raises:
+            Unreadable: no member writes such a key.
+        """
+        rest = key.decode(errors="replace").removeprefix(f"{self._prefix}/")
+        kind, _, quoted = rest.partition("/")
+        name = unquote(quoted)
+        if key != self._key(kind, name):
+            raise Unreadable("no member writes such a key")
+        return kind, name
+
+    def _key(self, kind: str, name: str) -> bytes:
+        return f"{self._prefix}/{kind}/{quote(name, safe='')}".encode()
+
+
+@dataclass(slots=True)
+class _Stored:
+    """A key as it was read, and its record; None if it is unreadable."""
+
+    value: bytes
+    revision: int
+    lease: int
+    record: Record | None
+
+    def is_still(self, one: pb.KeyValue) -> bool:
+        """True if the key is as it was."""
+        same = (one.mod_revision, one.lease) == (self.revision, self.lease)
+        return same and one.value == self.value
+
+
+@dataclass(slots=True)
+class _Found:
+    """A snapshot as it is read."""
+
+    revision: int = 0
+    size: int = 0
+    stored: dict[bytes, _Stored] = field(default_factory=dict)
+    unreadable: list[tuple[bytes, str]] = field(default_factory=list)
+
+
+class SnapshotReader:
+    """Reads everything, again and again, and decodes only what has changed."""
+
+    def __init__(self, etcd: EtcdConnection, keys: Keys) -> None:
+        """Nothing was read."""
+        self._etcd = etcd
+        self._keys = keys
+        self._stored: dict[bytes, _Stored] = {}
+        self.revision = 0
+        """Revision of the last snapshot."""
+
+    async def read(self) -> Snapshot:
+        """All that is there, at one revision.
+
+        Raises:
+            StoreError: etcd does not answer, or there is too much.
+        """
+        found = _Found()
+        request = pb.RangeRequest(key=self._keys.first, range_end=self._keys.end, limit=PAGE)
+        while True:
+            try:
+                page = await self._etcd.call(RANGE, request)
+            except Refused as refused:
+                # The page is larger than a message may be.
+                if refused.code is not StatusCode.RESOURCE_EXHAUSTED or request.limit == 1:
+                    raise
+                request.limit //= 4
+                continue
+            await self._take(page, found)
+            if not page.more or not page.kvs:
+                break
+            request.revision = found.revision
+            request.key = page.kvs[-1].key + b"\0"
+        _tell(found.unreadable)
+        self._stored, self.revision = found.stored, found.revision
+        return self._snapshot()
+
+    async def sweep(self) -> None:
+        """Remove some of the records without an owner, if there are too many and they are as read.
+
+        Raises:
+            StoreError: etcd does not answer.
+        """
+        free = [
+            (stored.revision, key)
+            for key, stored in self._stored.items()
+            if isinstance(stored.record, Ownership) and not stored.record.owner
+        ]
+        oldest = sorted(free)[: min(len(free) - MOST_FREE, SWEPT)] if len(free) > MOST_FREE else []
+        if oldest:
+            mod = pb.Compare.Target.MOD
+            request = pb.TxnRequest(
+                compare=[pb.Compare(target=mod, key=key, mod_revision=revision) for revision, key in oldest],
+                success=[
+                    pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=key)) for _, key in oldest
+                ],
+            )
+            await self._etcd.call(TXN, request)
+
+    async def _take(self, page: pb.RangeResponse, found: _Found) -> None:
+        """Add a page. What is as it was when it was read before is not decoded again."""
+        found.revision = found.revision or page.header.revision
+        decoded = 0
+        for one in page.kvs:
+            stored = self._stored.get(one.key)
+            # A store that was wiped gives revisions anew, so that they alone say little.
+            if stored is None or not stored.is_still(one):
+                stored = _Stored(one.value, one.mod_revision, one.lease, self._decode(one, found))
+                decoded += len(one.value)
+            if decoded > SLICE:
+                decoded = 0
+                await asyncio.sleep(0)
+            found.stored[one.key] = stored
+            found.size += len(one.key) + len(one.value)
+        if len(found.stored) > MAX_KEYS or found.size > MAX_BYTES:
+            raise StoreError(
+                f"etcd has more than {MAX_KEYS} keys or {MAX_BYTES} bytes "
+                f"from {self._keys.first!r} to {self._keys.end!r}"
+            )
+
+    def _decode(self, one: pb.KeyValue, found: _Found) -> Record | None:
+        try:
+            kind, name = self._keys.parts(one.key)
+            match kind:
+                case "members" if one.lease:
+                    return read_member(MemberId(name), one.value)
+                case "rms":
+                    return read_ownership(RmId(name), one.value, one.mod_revision)
+                case "shared":
+                    return Document(value=one.value, revision=one.mod_revision)
+            raise Unreadable("a member without a lease" if kind == "members" else "no kind of key")
+        except Unreadable as error:
+            found.unreadable.append((one.key, str(error)))
+            return None
+
+    def _snapshot(self) -> Snapshot:
+        members: dict[MemberId, Member] = {}
+        rms: dict[RmId, Ownership] = {}
+        documents: dict[str, Document] = {}
+        for key, stored in self._stored.items():
+            match stored.record:
+                case Member() as member:
+                    members[member.id] = member
+                case Ownership() as ownership:
+                    rms[ownership.rm_id] = ownership
+                case Document() as document:
+                    documents[SHARED + self._keys.parts(key)[1]] = document
+                case None:
+                    pass
+        return Snapshot(members=members, rms=rms, documents=documents)
+
+
+def _tell(unreadable: list[tuple[bytes, str]]) -> None:
+    for key, problem in unreadable[:MOST_TOLD]:
+        log.warning("a key of etcd is left out", key=repr(key[:LONGEST_TOLD]), problem=problem)
+    if len(unreadable) > MOST_TOLD:
+        log.warning("more keys of etcd are left out", keys=len(unreadable) - MOST_TOLD)
+
+
+class _Watching:
+    """A watch of the keys, which tells when the next read is due."""
+
+    def __init__(self, etcd: EtcdConnection, keys: Keys, reader: SnapshotReader) -> None:
+        self._etcd = etcd
+        self._keys = keys
+        self._reader = reader
+        self._due = asyncio.Event()
+        self._newest = 0.0
+
+    async def run(self) -> None:
+        """Watch for ever."""
+        while True:
+            with suppress(StoreError):
+                async with aclosing(self._etcd.changes(self._keys.first, self._keys.end)) as changes:
+                    async for revision in changes:
+                        self._note(revision)
+            # What it did not tell is read at once.
+            self._note(math.inf)
+            await asyncio.sleep(RETRY)
+
+    def begin(self) -> None:
+        """A read begins: all that was told so far will be in it."""
+        self._newest = 0.0
+        self._due.clear()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a change that the last read does not have, for so many seconds at most."""
+        if self._newest <= self._reader.revision:
+            self._due.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._due.wait()
+
+    def _note(self, revision: float) -> None:
+        self._newest = revision
+        if revision > self._reader.revision:
+            self._due.set()
+
+
+async def watch_snapshots(etcd: EtcdConnection, keys: Keys, reread: float) -> AsyncIterator[Snapshot]:
+    """Snapshots for ever: one at once, then one after each change, and after `reread` seconds.
+
+    Nothing is read ahead: who takes long gets the newest.
+    """
+    reader = SnapshotReader(etcd, keys)
+    watching = _Watching(etcd, keys, reader)
+    task = asyncio.create_task(watching.run())
+    answered = True
+    try:
+        while True:
+            begun = asyncio.get_running_loop().time()
+            watching.begin()
+            try:
+                snapshot = await reader.read()
+            except StoreError as error:
+                if answered:
+                    log.warning("etcd cannot be read", error=str(error))
+                answered = False
+                await asyncio.sleep(RETRY)
+                continue
+            if not answered:
+                log.info("etcd can be read again")
+            answered = True
+            rest = max(LEAST_REST, asyncio.get_running_loop().time() - begun)
+            yield snapshot
+            await asyncio.sleep(rest)
+            with suppress(StoreError):
+                await reader.sweep()
+            await watching.wait(reread)
+    finally:
+        task.cancel()

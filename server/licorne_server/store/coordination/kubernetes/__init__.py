@@ -1,0 +1,5 @@
+"""The backend `kubernetes`: Lease objects and config maps in one namespace of a cluster."""
+
+from licorne_server.store.coordination.kubernetes.store import KubernetesStore
+
+__all__ = ["KubernetesStore"]

@@ -1,0 +1,373 @@
+"""Calls to the API server, each bounded in time and in bytes.
+
+A call that the server has refused for the time being is repeated after the time that it names, within
+the time-out of the call: 429 always, as nothing was carried out, and 503 for reads only. Whoever calls
+during that time waits too. Writes wait for their turn, so that a member that takes over a thousand RMs
+does not get all of them throttled; renewals go first.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from licorne_server.store.coordination.kubernetes.access import Access
+from licorne_server.store.coordination.kubernetes.objects import Json, version_of
+from licorne_server.store.coordination.store import Conflict, StoreError
+
+MAX_BODY = 16 * 1024 * 1024
+"""Bytes of a response, at most. A page has 10 config maps or 100 Leases."""
+
+MAX_EVENT = 2 * 1024 * 1024
+"""Bytes of an event of a watch, at most."""
+
+MAX_OBJECTS = 20_000
+"""Objects of a list, at most, over all its pages."""
+
+MAX_LISTED = 256 * 1024 * 1024
+"""Bytes of a list, at most, over all its pages."""
+
+_WRITES_A_SECOND = 50.0
+_WRITES_AT_ONCE = 100
+
+
+class Missing(Conflict):
+    """There is no such object (404)."""
+
+
+class Expired(StoreError):
+    """The version or the page that was asked for is too old (410)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of object, as the API server names it."""
+
+    path: str
+    plural: str
+    group: str
+    page: int
+    """Objects of a page."""
+
+    @property
+    def full(self) -> str:
+        """The name that rights are given for."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+LEASES = Resource("/apis/coordination.k8s.io/v1", "leases", "coordination.k8s.io", 100)
+CONFIG_MAPS = Resource("/api/v1", "configmaps", "", 10)
+SECRETS = Resource("/api/v1", "secrets", "", 10)
+
+VERBS = {
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "delete": "DELETE",
+}
+"""Methods of HTTP by the verbs of rights."""
+
+_READS = ("get", "list", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    verb: str
+    resource: Resource
+    name: str = ""
+    query: tuple[tuple[str, str], ...] = ()
+    body: Json | None = None
+
+    def path(self, namespace: str) -> str:
+        """The path of the object or of all of its kind."""
+        path = f"{self.resource.path}/namespaces/{namespace}/{self.resource.plural}"
+        return f"{path}/{self.name}" if self.name else path
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.verb, self.resource.full, self.name) if part)
+
+
+class _Later(StoreError):
+    """The server wants no calls for some time."""
+
+    def __init__(self, message: str, seconds: float, *, repeat: bool) -> None:
+        """`repeat`: nothing was carried out, so the call may be made again."""
+        super().__init__(message)
+        self.seconds = seconds
+        self.repeat = repeat
+
+
+class Turns:
+    """Spaces our own writes. Not fair to anything but the order of calls."""
+
+    def __init__(self) -> None:
+        """Let the first writes through at once."""
+        self._free_at = 0.0
+
+    async def wait(self, patience: float) -> None:
+        """Wait for a turn.
+
+        Raises:
+            StoreError: it would take longer than `patience` seconds.
+        """
+        now = asyncio.get_running_loop().time()
+        apart = 1 / _WRITES_A_SECOND
+        self._free_at = max(self._free_at, now - _WRITES_AT_ONCE * apart)
+        delay = self._free_at - now
+        if delay > patience:
+            raise StoreError(f"too many writes to Kubernetes wait already: {delay:.1f} s")
+        self._free_at += apart
+        if delay > 0:
+            await asyncio.sleep(delay)
+
+
+class Api:
+    """The objects of one namespace. Every call ends within `timeout` seconds, but for watches."""
+
+    def __init__(self, access: Access, namespace: str, timeout: float) -> None:
+        """Connect with the first call."""
+        self.timeout = timeout
+        self._access = access
+        self._namespace = namespace
+        self._client: Any = None
+        self._connecting = asyncio.Lock()
+        self._closed = False
+        self._turns = Turns()
+        # Time of the loop before which the server wants no call.
+        self._resume = 0.0
+
+    async def get(self, resource: Resource, name: str) -> Json | None:
+        """The object of that name; None if there is none. Never an older state."""
+        try:
+            return await self._call(_Request("get", resource, name))
+        except Missing:
+            return None
+
+    async def create(self, resource: Resource, body: Json, *, urgent: bool = False) -> Json:
+        """Create an object. Conflict: there is one of that name. A namespace that is not there is none."""
+        return await self._write(_Request("create", resource, body=body), urgent)
+
+    async def update(self, resource: Resource, body: Json, *, urgent: bool = False) -> Json:
+        """Replace the object of that name and version. Conflict: it has another one; or `Missing`."""
+        return await self._write(
+            _Request("update", resource, str(body["metadata"]["name"]), body=body), urgent
+        )
+
+    async def delete(self, resource: Resource, name: str, version: str) -> None:
+        """Delete the object of that version. Conflict: it has another one; or `Missing`."""
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"resourceVersion": version}}
+        await self._write(_Request("delete", resource, name, body=body), False)
+
+    async def list_all(self, resource: Resource, labels: str) -> tuple[list[Json], str]:
+        """All objects with these labels, as of one moment, and the version to watch from."""
+        for _ in range(3):
+            # A page that has expired: somebody has compacted the store meanwhile.
+            with suppress(Expired):
+                return await self._pages(resource, labels)
+        raise StoreError(f"the pages of list {resource.full} expired three times")
+
+    async def _pages(self, resource: Resource, labels: str) -> tuple[list[Json], str]:
+        found: list[Json] = []
+        size = 0
+        after = ""
+        while True:
+            query = [("labelSelector", labels), ("limit", str(resource.page))]
+            if after:
+                query.append(("continue", after))
+            request = _Request("list", resource, query=tuple(query))
+            data = await self._answer(request)
+            page = _parsed(data, request)
+            items = page.get("items") or []
+            size += len(data)
+            if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+                raise StoreError(f"{request}: Kubernetes answered no list")
+            found += items
+            if len(found) > MAX_OBJECTS or size > MAX_LISTED:
+                raise StoreError(f"{request}: more than {MAX_OBJECTS} objects, or {MAX_LISTED} bytes")
+            after = page["metadata"].get("continue") or "" if isinstance(page.get("metadata"), dict) else ""
+            if not after:
+                return found, version_of(page)
+
+    async def watch(
+        self, resource: Resource, labels: str, version: str, seconds: float, take: Callable[[str, Json], None]
+    ) -> None:
+        """Give the changes since that version to `take`, by type and object, for about so many seconds.
+
+        Raises:
+            Expired: the version is too old; everything has to be listed anew.
+        """
+        query = {
+            "labelSelector": labels,
+            "watch": "1",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(max(1, round(seconds))),
+        }
+        request = _Request("watch", resource, query=tuple(query.items()))
+        async with self._response(request, seconds + self.timeout) as response:
+            rest = bytearray()
+            async for chunk in response.content.iter_any():
+                *lines, last = chunk.split(b"\n")
+                for line in lines:
+                    rest += line
+                    take(*_event(bytes(rest), request))
+                    rest.clear()
+                rest += last
+                if len(rest) > MAX_EVENT:
+                    raise StoreError(f"{request}: an event has more than {MAX_EVENT} bytes")
+
+    async def close(self) -> None:
+        """Close all connections. Calls fail from now on."""
+        self._closed = True
+        await self._disconnect()
+
+    async def _write(self, request: _Request, urgent: bool) -> Json:
+        if not urgent:
+            await self._turns.wait(self.timeout)
+        return await self._call(request)
+
+    async def _call(self, request: _Request) -> Json:
+        return _parsed(await self._answer(request), request)
+
+    async def _answer(self, request: _Request) -> bytes:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.timeout
+        last_start = deadline - self.timeout / 2
+        while True:
+            if self._resume > loop.time():
+                if self._resume > last_start:
+                    raise StoreError(
+                        f"{request}: Kubernetes wants no calls for {self._resume - loop.time():.1f} s"
+                    )
+                await asyncio.sleep(self._resume - loop.time())
+            try:
+                async with self._response(request, deadline - loop.time()) as response:
+                    return await _body(response, request)
+            except _Later as later:
+                # Longer than that would end the lease of a member that could have gone on.
+                self._resume = max(self._resume, loop.time() + min(later.seconds, self.timeout))
+                if not later.repeat or self._resume > last_start:
+                    raise
+
+    @asynccontextmanager
+    async def _response(self, request: _Request, seconds: float) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A response that is no error, to be read within that time."""
+        try:
+            async with asyncio.timeout(seconds), await self._send(request) as response:
+                if not 200 <= response.status < 300:
+                    await self._refused(request, response)
+                yield response
+        except TimeoutError as error:
+            raise StoreError(f"{request}: Kubernetes did not answer within {seconds:.1f} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise StoreError(f"{request}: {type(error).__name__}: {error}") from error
+
+    async def _send(self, request: _Request) -> aiohttp.ClientResponse:
+        async with self._connecting:
+            if self._closed:
+                raise StoreError("the connection to Kubernetes is closed")
+            try:
+                self._client = self._client or await self._access.connect()
+            except Exception as error:
+                # The library reads files of many forms, and raises as many errors.
+                raise StoreError(f"no way into Kubernetes: {type(error).__name__}: {error}") from error
+        try:
+            response: aiohttp.ClientResponse = await self._client.call_api(
+                request.path(self._namespace),
+                VERBS[request.verb],
+                query_params=list(request.query),
+                header_params={"Accept": "application/json", "Content-Type": "application/json"},
+                body=request.body,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _request_timeout=aiohttp.ClientTimeout(total=None),
+            )
+        except TimeoutError:
+            raise
+        except Exception as error:
+            # The token is read again before a call, from a file that may have gone.
+            raise StoreError(f"{request}: {type(error).__name__}: {error}") from error
+        return response
+
+    async def _refused(self, request: _Request, response: aiohttp.ClientResponse) -> None:
+        """Raise the error that was answered."""
+        text = (await _body(response, request)).decode("utf-8", "replace")
+        try:
+            message = str(json.loads(text)["message"])
+        except (ValueError, KeyError, TypeError):
+            message = text[:200]
+        if response.status == 401:
+            # The next call reads the credentials anew: tokens are replaced while we run.
+            await self._disconnect()
+        failure = _failure(request, response.status, message)
+        after = _retry_after(response)
+        if after is not None:
+            throttled = response.status == 429
+            raise _Later(str(failure), after, repeat=throttled or request.verb in _READS) from failure
+        raise failure
+
+    async def _disconnect(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+
+async def _body(response: aiohttp.ClientResponse, request: _Request) -> bytes:
+    data = bytearray()
+    async for chunk in response.content.iter_any():
+        data += chunk
+        if len(data) > MAX_BODY:
+            raise StoreError(f"{request}: the response has more than {MAX_BODY} bytes")
+    return bytes(data)
+
+
+def _parsed(data: bytes, request: _Request) -> Json:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{request}: Kubernetes answered no JSON: {data[:80]!r}") from error
+    if not isinstance(found, dict):
+        raise StoreError(f"{request}: Kubernetes answered no object: {data[:80]!r}")
+    return found
+
+
+def _event(line: bytes, request: _Request) -> tuple[str, Json]:
+    event = _parsed(line, request)
+    kind, item = event.get("type"), event.get("object")
+    if not isinstance(kind, str) or not isinstance(item, dict):
+        raise StoreError(f"{request}: Kubernetes sent no event: {line[:80]!r}")
+    if kind == "ERROR":
+        code = item.get("code")
+        raise _failure(request, code if isinstance(code, int) else 500, str(item.get("message", "")))
+    return kind, item
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float | None:
+    """Seconds for which the server wants no calls; None if it does not say so."""
+    text = response.headers.get("Retry-After", "")
+    if text.isascii() and text.isdecimal() and len(text) < 10:
+        return float(text) if response.status in (429, 503) else None
+    return 1.0 if response.status == 429 else None
+
+
+def _failure(request: _Request, status: int, message: str) -> StoreError:
+    """The error of a status other than 2xx."""
+    text = f"{request}: Kubernetes answered {status}: {message[:500]}"
+    if status == 404 and request.verb != "create":
+        return Missing(text)
+    if status == 409:
+        return Conflict(text)
+    if status == 410:
+        return Expired(text)
+    if status == 403:
+        return StoreError(
+            f"Kubernetes forbids this member to {request.verb} {request.resource.full}: its service account "
+            f"needs a Role with that verb: {message[:500]}"
+        )
+    return StoreError(text)

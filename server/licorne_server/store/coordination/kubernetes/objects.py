@@ -1,0 +1,250 @@
+"""Members, owners of RMs and documents as objects of Kubernetes, and back.
+
+A member is a Lease, and so is the record of an RM: one LIST then has both as of one moment, and one
+watch follows them. The Lease of an RM is never renewed. Its epoch is in an annotation, because others
+may count `leaseTransitions`. A document is a config map, as it may be larger than all annotations
+together may be. The one by which members know each other is a Secret: many may read config maps.
+
+Ids are free texts and names of objects are not, so a name has a hash of the id; the id itself is an
+annotation. Labels select all objects of one deployment.
+"""
+
+import base64
+import hashlib
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from licorne_core.values.ids import RmId
+from licorne_server.process.coordination import MOST_LEASE
+from licorne_server.store.coordination.records import (
+    read_member,
+    read_ownership,
+    write_member,
+    write_ownership,
+)
+from licorne_server.store.coordination.store import Document, Member, MemberId, Ownership, StoreError
+
+Json = dict[str, Any]
+
+DEPLOYMENT = "licorne.dev/deployment"
+KIND = "licorne.dev/kind"
+ID = "licorne.dev/id"
+RECORD = "licorne.dev/record"
+ENDED = "licorne.dev/ended"
+WRITE = "licorne.dev/write"
+
+SHARED_KIND = "shared"
+SECRET = "secret"
+"""Kinds of documents that are not read one by one, and of the one that is a Secret."""
+
+MAX_MEMBER = 192 * 1024
+"""Bytes of a member, at most. Kubernetes takes 256 KiB of annotations."""
+
+_READABLE = 40
+
+
+@dataclass(frozen=True, slots=True)
+class MemberLease:
+    """The Lease of a member."""
+
+    member: Member
+    version: str
+    """Its resourceVersion."""
+    duration: float
+    """Seconds without a change after which it has ended."""
+    ended: bool
+    """True if it was marked as ended. Such a Lease is never renewed."""
+
+
+def object_name(deployment: str, kind: str, key: str) -> str:
+    """The name of the object of an id or a key: a DNS-1123 subdomain, other for every key."""
+    readable = re.sub(r"[^a-z0-9]+", "-", key[:_READABLE].lower()).strip("-")
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return ".".join(part for part in (deployment, kind, readable, digest) if part)
+
+
+def version_of(found: Mapping[str, Any]) -> str:
+    """The resourceVersion of an object or a list.
+
+    Raises:
+        StoreError: it has none.
+    """
+    version = _mapping(found.get("metadata")).get("resourceVersion")
+    if not isinstance(version, str) or not version:
+        raise StoreError("an object of Kubernetes has no resourceVersion")
+    return version
+
+
+def revision_of(found: Mapping[str, Any]) -> int:
+    """The resourceVersion as a number, which it is in every server that is backed by etcd.
+
+    Raises:
+        StoreError: it is no number.
+    """
+    version = version_of(found)
+    if not version.isascii() or not version.isdecimal() or len(version) > 19:
+        raise StoreError(f"the resourceVersion of an object of Kubernetes is no number: {version!r}")
+    return int(version)
+
+
+def write_of(found: Mapping[str, Any]) -> str:
+    """The id of the write that made the object what it is; empty without one."""
+    return str(_annotations(found).get(WRITE, ""))
+
+
+def kind_of(found: Mapping[str, Any]) -> str:
+    """The kind of one of our objects, by its label; empty without it."""
+    return str(_mapping(_mapping(found.get("metadata")).get("labels")).get(KIND, ""))
+
+
+def name_of(found: Mapping[str, Any]) -> str:
+    """The name of an object; empty without one."""
+    return str(_mapping(found.get("metadata")).get("name", ""))
+
+
+def replaced_by(found: Mapping[str, Any]) -> Json:
+    """The metadata of an update that replaces this Lease, and never another one: its version and its uid.
+
+    Kubernetes creates a Lease that is updated and not there, whatever the version, unless a uid is named.
+
+    Raises:
+        StoreError: it has none.
+    """
+    uid = _mapping(found.get("metadata")).get("uid")
+    if not isinstance(uid, str) or not uid:
+        raise StoreError("a Lease of Kubernetes has no uid")
+    return {"resourceVersion": version_of(found), "uid": uid}
+
+
+def member_lease(
+    deployment: str, member: Member, lease: float, now: float, before: Mapping[str, Any] | None = None
+) -> Json:
+    """The Lease of a member, renewed at a time in unix seconds of its wall clock, for people.
+
+    `before` is the metadata that names the Lease that it replaces, by `replaced_by`; None for a new one.
+    """
+    record = write_member(member)
+    if len(record) > MAX_MEMBER:
+        # Ids of many RMs, all of them long. Balance suffers, and nothing else.
+        record = write_member(replace(member, load={}))
+    annotations = {RECORD: record.decode()}
+    spec = {
+        "holderIdentity": member.name or member.id,
+        "leaseDurationSeconds": math.ceil(lease),
+        "renewTime": datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+    }
+    return _lease(_metadata(deployment, "member", member.id, annotations, before), spec)
+
+
+def ended_lease(found: Json) -> Json:
+    """The Lease of a member that has ended, in place of the one that was found."""
+    metadata = _mapping(found.get("metadata"))
+    annotations = {**_annotations(found), ENDED: "true"}
+    kept = {key: metadata[key] for key in ("name", "labels") if key in metadata}
+    spec = {key: value for key, value in _mapping(found.get("spec")).items() if key != "holderIdentity"}
+    return _lease({**kept, "annotations": annotations, **replaced_by(found)}, spec)
+
+
+def read_member_lease(found: Json, usual_lease: float) -> MemberLease:
+    """The Lease of a member, from what the store has.
+
+    Raises:
+        ValueError: it is none of ours, or was edited.
+    """
+    given = _annotations(found)
+    duration = _mapping(found.get("spec")).get("leaseDurationSeconds")
+    if not isinstance(duration, int) or not 0 < duration <= MOST_LEASE:
+        duration = usual_lease
+    return MemberLease(
+        member=read_member(MemberId(_text(given, ID)), _text(given, RECORD).encode()),
+        version=version_of(found),
+        duration=float(duration),
+        ended=given.get(ENDED) == "true",
+    )
+
+
+def rm_lease(deployment: str, record: Ownership, before: Mapping[str, Any] | None = None) -> Json:
+    """The Lease of an RM. `before` names the one that it replaces, by `replaced_by`; None for a new one."""
+    annotations = {RECORD: write_ownership(record).decode()}
+    # The holder is for people. Without an owner it is left out.
+    spec = {"holderIdentity": record.owner} if record.owner else {}
+    return _lease(_metadata(deployment, "rm", record.rm_id, annotations, before), spec)
+
+
+def read_rm_lease(found: Json) -> Ownership:
+    """The record of an RM, from what the store has.
+
+    Raises:
+        ValueError: it is none of ours, or was edited.
+    """
+    given = _annotations(found)
+    return read_ownership(RmId(_text(given, ID)), _text(given, RECORD).encode(), revision_of(found))
+
+
+def document_object(deployment: str, kind: str, key: str, value: bytes, revision: int) -> Json:
+    """The object of a document, in place of the one of that revision; 0 for none."""
+    is_secret = kind == SECRET
+    before = {"resourceVersion": str(revision)} if revision else None
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret" if is_secret else "ConfigMap",
+        "metadata": _metadata(deployment, kind, key, {}, before),
+        "data" if is_secret else "binaryData": {"value": base64.b64encode(value).decode("ascii")},
+    }
+
+
+def read_document(found: Json) -> tuple[str, Document]:
+    """The key and the document of an object.
+
+    Raises:
+        ValueError: it is none of ours, or was edited.
+    """
+    data = found.get("data" if kind_of(found) == SECRET else "binaryData")
+    value = _mapping(data).get("value", "")
+    if not isinstance(value, str):
+        raise ValueError("its value is no text")
+    document = Document(value=base64.b64decode(value, validate=True), revision=revision_of(found))
+    return _text(_annotations(found), ID), document
+
+
+def _lease(metadata: Json, spec: Json) -> Json:
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def _metadata(
+    deployment: str, kind: str, key: str, annotations: Mapping[str, str], before: Mapping[str, Any] | None
+) -> Json:
+    """What every object of ours has. Each write has an id: an update that changes nothing would keep the
+    resourceVersion, and the wall clock of a renewal may stand still."""
+    return {
+        "name": object_name(deployment, kind, key),
+        "labels": {DEPLOYMENT: deployment, KIND: kind},
+        "annotations": {ID: key, WRITE: uuid4().hex, **annotations},
+        **(before or {}),
+    }
+
+
+def _annotations(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    return _mapping(_mapping(found.get("metadata")).get("annotations"))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is an object of JSON; an empty one otherwise, as anybody may have edited it."""
+    return value if isinstance(value, dict) else {}
+
+
+def _text(values: Mapping[str, Any], key: str) -> str:
+    value = values.get(key)
+    if not isinstance(value, str):
+        raise ValueError(f"the annotation {key} is missing")
+    return value

@@ -1,0 +1,71 @@
+"""Ends of leases, judged by this observer's own monotonic clock.
+
+Wall clocks of different machines are never compared. A Lease counts as ended if its resourceVersion has
+not changed for its duration since this observer first saw that version. The observer sees a renewal
+later than it was sent, so it never judges before the member has stopped by itself; and an observer that
+has just begun waits for a whole lease.
+
+An absent Lease is judged alike. Somebody may have deleted the Lease of a member that goes on until its
+next renewal fails.
+
+Only time in which the observer could read counts. After a long outage of the API server, or a pause of
+this process, every member gets a whole lease to renew, and nobody is taken for gone by who looks first.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from licorne_server.store.coordination.store import MemberId
+
+ABSENT = ""
+"""Version of a Lease that is not there."""
+
+
+@dataclass(slots=True)
+class _Sighting:
+    version: str
+    duration: float
+    since: float
+    last: float
+
+
+class Sightings:
+    """What this observer has seen of members' leases, and when. Times are in seconds of its clock."""
+
+    def __init__(self, lease: float, reread: float) -> None:
+        """Of an absent Lease `lease` is the duration; all is read anew every `reread` seconds."""
+        self._lease = lease
+        self._reread = reread
+        self._seen: dict[MemberId, _Sighting] = {}
+
+    def see(self, member: MemberId, version: str, duration: float, now: float) -> None:
+        """The Lease of a member was read."""
+        seen = self._seen.get(member)
+        if seen is None or seen.version != version or now - seen.last > self._gap(seen):
+            self._seen[member] = _Sighting(version, duration, now, now)
+        else:
+            seen.last = now
+
+    def miss(self, member: MemberId, now: float) -> None:
+        """There was no Lease of the member."""
+        seen = self._seen.get(member)
+        self.see(member, ABSENT, self._lease if seen is None else max(self._lease, seen.duration), now)
+
+    def is_over(self, member: MemberId, now: float) -> bool:
+        """True if the Lease, as last seen, has been without a change for its duration."""
+        seen = self._seen.get(member)
+        return seen is not None and now - seen.last <= self._gap(seen) and now - seen.since >= seen.duration
+
+    def next_end(self, now: float) -> float:
+        """Seconds until the next Lease is over if nothing changes; infinite without one."""
+        ends = (seen.since + seen.duration - now for seen in self._seen.values())
+        return min((end for end in ends if end > 0), default=float("inf"))
+
+    def keep(self, members: Iterable[MemberId]) -> None:
+        """Forget all other members."""
+        kept = set(members)
+        self._seen = {member: seen for member, seen in self._seen.items() if member in kept}
+
+    def _gap(self, seen: _Sighting) -> float:
+        """Seconds between two readings after which the observer knows nothing of the time between."""
+        return max(seen.duration / 2, 2 * self._reread)

@@ -1,0 +1,332 @@
+"""The store of a deployment in a cluster of Kubernetes, and why nothing has two owners.
+
+Kubernetes has no leases that end by themselves and no transactions over objects. It has objects whose
+updates name the resourceVersion that they replace, so that the updates of *one* object have an order.
+
+*Renewal.* A member updates its Lease by its last version. It never creates it anew: an id is of one run.
+So a Lease that was marked as ended, or deleted, stays ended for its member, whose next renewal fails. A
+version alone is not enough for that, as an update of a Lease that is not there creates it: every update of
+a Lease names the uid too.
+
+*End.* An observer takes a Lease for ended if its version has not changed for a whole lease by the
+observer's own clock (`sightings`). That alone would let a member come back between the observer's look
+and its next write, with an RM that has two owners then. So before `claim` takes an RM from a member it
+marks that member's Lease as ended, by the very version that it saw unchanged. Either the mark comes
+first, and no renewal follows it; or a renewal came first, the mark is a conflict, and so is the claim. A
+member counts its time from the *sending* of its last good renewal, before which no observer can have
+seen it, so it has stopped by itself before anybody may place the mark.
+
+*Claim.* The order of the writes is: mark the old owner's Lease, then update the record of the RM by the
+version that the caller has read. Whoever is paused between the two, for however long, finds the record
+at another version if somebody else has claimed the RM. If nobody has, the claim is carried out for a
+member that may have ended meanwhile: the record then names an owner without a Lease, which has stopped
+by its own clock, and others take the RM from it under a higher epoch. The checks of the claiming and of
+the new owner's Lease are made before, and keep such records rare; nothing depends on them.
+
+*Epochs* are an annotation of the RM's record: one above the larger of it and of the epoch that the RM
+names. A record that somebody deleted is created anew above what the RM names. The receivers drop effects
+of lower epochs; those that do not check epochs are guarded by the owner's stop alone.
+
+*A Lease deleted by hand.* Its member goes on until its next renewal, so others wait for a whole lease
+from the first time that they did not find it, as if it were a last change. `leave` and `evict` mark the
+Lease and do not delete it, so that their RMs may be taken at once. Who reads everything removes marked
+Leases later, once no record names them.
+
+*Time-outs.* A write without an answer may have been carried out, or may be later. It names a version,
+so it is carried out once, and never after another write of the object. Each write has an id of its own:
+a conflict with the same write, which HTTP has repeated, is none.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+
+from licorne_core.values.ids import RmId
+from licorne_server.process.coordination import Coordination
+from licorne_server.process.settings import SettingsError
+from licorne_server.store.coordination.kubernetes.access import Access
+from licorne_server.store.coordination.kubernetes.api import CONFIG_MAPS, LEASES, SECRETS, Api, Resource
+from licorne_server.store.coordination.kubernetes.objects import (
+    SECRET,
+    SHARED_KIND,
+    Json,
+    document_object,
+    ended_lease,
+    member_lease,
+    name_of,
+    object_name,
+    read_document,
+    read_member_lease,
+    replaced_by,
+    revision_of,
+    rm_lease,
+    write_of,
+)
+from licorne_server.store.coordination.kubernetes.reading import Reader
+from licorne_server.store.coordination.kubernetes.sightings import Sightings
+from licorne_server.store.coordination.records import claimed, released
+from licorne_server.store.coordination.secret import KEY as SECRET_KEY
+from licorne_server.store.coordination.store import (
+    MAX_DOCUMENT,
+    SHARED,
+    Conflict,
+    Document,
+    LeaseLost,
+    Member,
+    MemberId,
+    Ownership,
+    Snapshot,
+    Store,
+    StoreError,
+)
+
+REREAD = 5.0
+"""Seconds between two readings of everything, unless the lease is short."""
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_TRIES = 5
+_LONGEST_CALL = 10.0
+
+
+class KubernetesStore(Store):
+    """A member's access to the objects of a deployment."""
+
+    def __init__(
+        self,
+        coordination: Coordination,
+        access: Access | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        reread: float = REREAD,
+    ) -> None:
+        """Connect with the first call. `clock` gives seconds that never go back; everything is read anew
+        every `reread` seconds, and at least four times in a lease.
+
+        Raises:
+            SettingsError: the client library or credentials are missing, or a name is no DNS label.
+        """
+        access = access or Access()
+        access.check()
+        namespace, _, self._deployment = coordination.prefix.rpartition("/")
+        namespace = access.namespace(namespace)
+        for what, name in (("namespace", namespace), ("name", self._deployment)):
+            if not _LABEL.fullmatch(name):
+                raise SettingsError(
+                    f"--coordination kubernetes://NAMESPACE/NAME: the {what} must have lower-case letters, "
+                    f"digits and hyphens: {name!r}"
+                )
+        self.lease = coordination.lease
+        # Several readings in a lease: one that fails is no gap in what was seen.
+        self._reread = min(reread, coordination.lease / 4)
+        self._clock = clock
+        self._api = Api(access, namespace, min(_LONGEST_CALL, coordination.lease / 4))
+        self._sightings = Sightings(self.lease, self._reread)
+        self._member: MemberId | None = None
+        # What names the last version of its Lease.
+        self._held: Json = {}
+
+    async def join(self, member: Member) -> None:
+        """Create the Lease. A repeated call finds the one of the first."""
+        try:
+            created = await self._api.create(LEASES, self._lease_of(member, None), urgent=True)
+        except Conflict:
+            try:
+                created = await self._living(member.id)
+            except Conflict as error:
+                raise LeaseLost(str(error)) from error
+        self._member, self._held = member.id, replaced_by(created)
+
+    async def renew(self, member: Member) -> None:
+        """Update the Lease by its last version."""
+        if self._member is None or self._member != member.id:
+            raise LeaseLost(f"member {member.id} has no lease")
+        for _ in range(_TRIES):
+            try:
+                found = await self._api.update(LEASES, self._lease_of(member, self._held), urgent=True)
+            except Conflict:
+                # Either an earlier renewal, whose answer was lost, or the end of the lease.
+                try:
+                    found = await self._living(member.id)
+                except Conflict as error:
+                    self._member = None
+                    raise LeaseLost(str(error)) from error
+                self._held = replaced_by(found)
+            else:
+                self._held = replaced_by(found)
+                return
+        raise StoreError(f"the Lease of member {member.id} is changed by somebody else all the time")
+
+    async def leave(self) -> None:
+        """Mark the Lease as ended."""
+        if self._member is not None:
+            await self.evict(self._member)
+            self._member = None
+
+    async def evict(self, member: MemberId) -> None:
+        """Mark the Lease of a member as ended, whatever its version is."""
+        for _ in range(_TRIES):
+            found = await self._find_member(member)
+            if found is None or self._has_ended(found, member):
+                return
+            try:
+                await self._api.update(LEASES, ended_lease(found), urgent=True)
+            except Conflict:
+                continue
+            return
+        raise StoreError(f"the Lease of member {member} is changed by somebody else all the time")
+
+    async def claim(self, rm_id: RmId, owner: MemberId, seen: Ownership | None, at_least: int) -> Ownership:
+        """End the lease of the old owner, then update the record; see above."""
+        own = self._member
+        if own is None:
+            raise Conflict("this member has no lease")
+        await self._living(own)
+        if seen is not None and seen.owner not in ("", own):
+            await self._end_if_over(seen.owner)
+        if owner != own:
+            await self._living(owner)
+        record = claimed(rm_id, owner, seen, at_least, own, time.time())
+        return await self._write(record, seen.revision if seen else 0)
+
+    async def release(self, owned: Ownership) -> Ownership:
+        """Update the record by its version."""
+        return await self._write(released(owned, self._member or MemberId("")), owned.revision)
+
+    async def watch(self) -> AsyncIterator[Snapshot]:
+        """The newest snapshot, whenever there is one that was not given yet."""
+        newest: list[Snapshot] = []
+        there = asyncio.Event()
+
+        def publish(snapshot: Snapshot) -> None:
+            newest[:] = [snapshot]
+            there.set()
+
+        reader = Reader(
+            self._api,
+            self._deployment,
+            self._sightings,
+            self._clock,
+            lease=self.lease,
+            reread=self._reread,
+        )
+        task = asyncio.create_task(reader.run(publish), name="reader of Kubernetes")
+        # A defect ends the watch, which would else stand still unseen.
+        task.add_done_callback(lambda _: there.set())
+        try:
+            while True:
+                await there.wait()
+                there.clear()
+                if task.done():
+                    task.result()
+                yield newest.pop()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def read(self, key: str) -> Document:
+        """Get the object of the document."""
+        resource, kind = _place(key)
+        found = await self._api.get(resource, object_name(self._deployment, kind, key))
+        if found is None:
+            return Document()
+        try:
+            there, document = read_document(found)
+        except ValueError as error:
+            raise StoreError(f"document {key!r} in Kubernetes cannot be read: {error}") from error
+        if there != key:
+            raise StoreError(f"document {key!r} in Kubernetes is that of another key: {there!r}")
+        return document
+
+    async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
+        """Create, replace or delete the object of the document, by its version."""
+        resource, kind = _place(key)
+        if value is None:
+            if revision:
+                await self._api.delete(resource, object_name(self._deployment, kind, key), str(revision))
+            return 0
+        if len(value) > MAX_DOCUMENT:
+            raise ValueError(f"a document may have {MAX_DOCUMENT} bytes, and {key!r} has {len(value)}")
+        return await self._put(
+            resource, document_object(self._deployment, kind, key, value, revision), revision
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._api.close()
+
+    def _lease_of(self, member: Member, before: Json | None) -> Json:
+        return member_lease(self._deployment, member, self.lease, time.time(), before)
+
+    async def _find_member(self, member: MemberId) -> Json | None:
+        return await self._api.get(LEASES, object_name(self._deployment, "member", member))
+
+    async def _living(self, member: MemberId) -> Json:
+        """The Lease of a member.
+
+        Raises:
+            Conflict: it has ended.
+        """
+        found = await self._find_member(member)
+        if found is None or self._has_ended(found, member):
+            raise Conflict(f"the lease of member {member} has ended")
+        if member != self._member and self._sightings.is_over(member, self._clock()):
+            raise Conflict(f"member {member} has not renewed its lease in time")
+        return found
+
+    async def _end_if_over(self, member: MemberId) -> None:
+        """End the lease of a member that has not renewed it in time.
+
+        Raises:
+            Conflict: it may still live.
+        """
+        found = await self._find_member(member)
+        if found is None:
+            self._sightings.miss(member, self._clock())
+        elif self._has_ended(found, member):
+            return
+        if not self._sightings.is_over(member, self._clock()):
+            raise Conflict(f"the lease of member {member} may not have ended")
+        if found is not None:
+            await self._api.update(LEASES, ended_lease(found))
+
+    def _has_ended(self, found: Json, member: MemberId) -> bool:
+        """True if the Lease was marked as ended; notes its version otherwise."""
+        try:
+            lease = read_member_lease(found, self.lease)
+        except ValueError as error:
+            raise StoreError(f"the Lease of member {member} cannot be read: {error}") from error
+        if not lease.ended:
+            self._sightings.see(member, lease.version, lease.duration, self._clock())
+        return lease.ended
+
+    async def _write(self, record: Ownership, revision: int) -> Ownership:
+        """Write the record of an RM in place of that of the revision; returns it with the new one."""
+        before = None
+        if revision:
+            found = await self._api.get(LEASES, object_name(self._deployment, "rm", record.rm_id))
+            if found is None or revision_of(found) != revision:
+                raise Conflict(f"the record of RM {record.rm_id} has another version than {revision}")
+            before = replaced_by(found)
+        body = rm_lease(self._deployment, record, before)
+        return replace(record, revision=await self._put(LEASES, body, revision))
+
+    async def _put(self, resource: Resource, body: Json, revision: int) -> int:
+        """Create an object, or replace the one of that revision; the new revision."""
+        write = self._api.update if revision else self._api.create
+        try:
+            return revision_of(await write(resource, body))
+        except Conflict:
+            # Clients of HTTP, and proxies, repeat a PUT whose connection broke: the conflict may be with
+            # our own write.
+            found = await self._api.get(resource, name_of(body))
+            if found is None or write_of(found) != write_of(body):
+                raise
+            return revision_of(found)
+
+
+def _place(key: str) -> tuple[Resource, str]:
+    """Where a document is: its resource, and its kind."""
+    if key == SECRET_KEY:
+        return SECRETS, SECRET
+    return CONFIG_MAPS, SHARED_KIND if key.startswith(SHARED) else "document"

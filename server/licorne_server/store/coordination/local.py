@@ -1,0 +1,169 @@
+"""The backend `local`: a member's access to the store in the memory of its supervisor, on one host.
+
+The supervisor serves it over a Unix socket in a folder that only its user may enter
+(`local_service.py`). A watch asks for each snapshot: the answer comes once there is a newer one, so
+that a slow reader gets the newest.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from licorne_core.values.ids import RmId
+from licorne_server.process.coordination import Coordination
+from licorne_server.store.coordination.local_messages import (
+    REREAD,
+    SERVICE,
+    UNBOUNDED,
+    member_message,
+    owned_message,
+    owned_of,
+    serialized,
+    snapshot_of,
+)
+from licorne_server.store.coordination.pb import local_pb2 as pb
+from licorne_server.store.coordination.store import (
+    MAX_DOCUMENT,
+    Conflict,
+    Document,
+    LeaseLost,
+    Member,
+    MemberId,
+    Ownership,
+    Snapshot,
+    Store,
+    StoreError,
+)
+
+TIMEOUT = 5.0
+"""Seconds of a call, at most: the supervisor does little else than to answer."""
+
+DISK_TIMEOUT = 20.0
+"""Seconds of a call that may wait for the disk, at most. A backup may delay a write by five."""
+
+RETRY = 0.1
+"""Seconds until a watch asks again that got no answer."""
+
+R = TypeVar("R", bound=Message)
+
+
+class LocalStore(Store):
+    """The store of the supervisor whose socket is `options.hosts[0]`."""
+
+    def __init__(self, options: Coordination) -> None:
+        """Nothing is sent before the first call, which has to come in a running loop."""
+        self.lease = options.lease
+        self._target = f"unix:{options.hosts[0]}"
+        self._channel: grpc.aio.Channel | None = None
+        self._closed = False
+        self._me = MemberId("")
+
+    async def join(self, member: Member) -> None:
+        """Publish the member under a new lease."""
+        await self._call("Join", pb.Join(member=member_message(member), lease=self.lease), pb.Nothing)
+        self._me = member.id
+
+    async def renew(self, member: Member) -> None:
+        """Renew the lease, and publish the member as it is now."""
+        await self._call("Renew", member_message(member), pb.Nothing)
+
+    async def leave(self) -> None:
+        """End the member's lease."""
+        if self._me:
+            await self.evict(self._me)
+
+    async def claim(self, rm_id: RmId, owner: MemberId, seen: Ownership | None, at_least: int) -> Ownership:
+        """Make a member the owner of an RM; returns the new record."""
+        claim = pb.Claim(
+            by=self._me,
+            rm_id=rm_id,
+            owner=owner,
+            seen=None if seen is None else owned_message(seen),
+            at_least=at_least,
+        )
+        return owned_of(await self._call("Claim", claim, pb.Owned))
+
+    async def release(self, owned: Ownership) -> Ownership:
+        """Leave an RM of this member without an owner; its epoch stays."""
+        release = pb.Release(by=self._me, owned=owned_message(owned))
+        return owned_of(await self._call("Release", release, pb.Owned))
+
+    async def watch(self) -> AsyncIterator[Snapshot]:
+        """Snapshots: one at once, then one after each change and every few seconds."""
+        changes = 0
+        documents: dict[str, Document] = {}
+        while True:
+            known = max((document.revision for document in documents.values()), default=0)
+            look = pb.Look(changes=changes, documents=known)
+            try:
+                answer = await self._call("Look", look, pb.Snapshot, REREAD + TIMEOUT)
+            except StoreError:
+                # Another supervisor may answer next: its counts have begun anew.
+                changes, documents = 0, {}
+                await asyncio.sleep(RETRY)
+                continue
+            snapshot = snapshot_of(answer, documents)
+            changes, documents = answer.changes, dict(snapshot.documents)
+            yield snapshot
+
+    async def read(self, key: str) -> Document:
+        """The document of the key."""
+        found = await self._call("Read", pb.Key(key=key), pb.Document)
+        return Document(value=found.value, revision=found.revision)
+
+    async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
+        """Replace a document of that revision, 0 for none; None removes it. Returns the new revision."""
+        if value is not None and len(value) > MAX_DOCUMENT:
+            raise ValueError(f"a document may have {MAX_DOCUMENT} bytes, and {key!r} has {len(value)}")
+        replacement = pb.Replacement(key=key, value=value, revision=revision)
+        return (await self._call("Replace", replacement, pb.Document, DISK_TIMEOUT)).revision
+
+    async def prepare(self, key: str, value: bytes, revision: int) -> None:
+        """Find out if `compare_and_set` of the same would succeed now, and make room for it on the disk."""
+        prepared = pb.Replacement(key=key, value=value, revision=revision)
+        await self._call("Prepare", prepared, pb.Nothing, DISK_TIMEOUT)
+
+    async def discard(self, key: str) -> None:
+        """Give up the room that `prepare` has made."""
+        await self._call("Discard", pb.Key(key=key), pb.Nothing, DISK_TIMEOUT)
+
+    async def evict(self, member: MemberId) -> None:
+        """End the lease of a member that is known to be dead."""
+        await self._call("End", pb.End(member=member), pb.Nothing)
+
+    async def close(self) -> None:
+        """Close the connection. The lease ends by itself if `leave` was not called."""
+        self._closed = True
+        if self._channel is not None:
+            await self._channel.close(None)
+
+    async def _call(self, method: str, request: Message, answer: type[R], seconds: float = TIMEOUT) -> R:
+        """Call the supervisor.
+
+        Raises:
+            StoreError: as the supervisor says, or because it does not answer.
+        """
+        if self._closed:
+            raise StoreError("the store was closed")
+        if self._channel is None:
+            self._channel = grpc.aio.insecure_channel(self._target, options=UNBOUNDED)
+        call = self._channel.unary_unary(
+            f"/{SERVICE}/{method}",
+            request_serializer=serialized,
+            response_deserializer=answer.FromString,
+        )
+        try:
+            response: R = await call(request, timeout=seconds)
+        except grpc.aio.AioRpcError as error:
+            raise _ERRORS.get(error.code(), StoreError)(error.details() or str(error.code())) from None
+        return response
+
+
+_ERRORS: dict[grpc.StatusCode, type[StoreError]] = {
+    grpc.StatusCode.ABORTED: Conflict,
+    grpc.StatusCode.FAILED_PRECONDITION: LeaseLost,
+}
+"""What a status says; any other is a store that does not answer."""

@@ -1,0 +1,201 @@
+"""Moves of RMs by choice: for balance, and away from a member that drains.
+
+The order of a move is: hold and drain the RM (`Ownership.on_handover`), claim it for its new owner, and
+only then send it there, when it comes back. For balance one RM moves at a time in the deployment, and
+with pauses, so that the loads show what the last move has changed. A shared document under
+compare-and-set is the guard; it counts while the lease of its holder lives. A drain needs no guard: it
+moves the RMs of one member, one by one.
+"""
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from random import Random
+
+import structlog
+
+from licorne_core.values.ids import RmId
+from licorne_server.store.coordination.claiming import Claiming
+from licorne_server.store.coordination.holdings import Holdings
+from licorne_server.store.coordination.lease import Calls, Lease, MemberClock
+from licorne_server.store.coordination.ownership import DRAIN
+from licorne_server.store.coordination.placing import REST, candidates, choose, next_move
+from licorne_server.store.coordination.snapshots import Snapshots
+from licorne_server.store.coordination.store import (
+    SHARED,
+    Conflict,
+    Document,
+    Member,
+    MemberId,
+    Ownership,
+    Snapshot,
+    Store,
+    StoreError,
+)
+
+log = structlog.get_logger("core.members")
+
+MOVES = f"{SHARED}moves"
+"""Key of the document that guards moves for balance."""
+
+PAUSE = 60.0
+"""Seconds between two moves for balance, in the deployment."""
+
+TICK = 1.0
+"""Seconds between two looks at what there is to move."""
+
+TRIES = 3
+"""Claims for the new owner of an RM, before it is left to whoever it comes to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The document of moves for balance."""
+
+    holder: str = ""
+    """Id of the member that is moving an RM; empty for none."""
+    since: float = 0.0
+    """Unix time of the last move."""
+    rms: dict[str, float] = field(default_factory=dict)
+    """RMs moved lately, each with the unix time."""
+
+    @classmethod
+    def read(cls, document: Document) -> "Guard":
+        """The guard in a document; an empty one if there is none, or somebody has spoilt it."""
+        try:
+            parts = json.loads(document.value or b"{}")
+            rms = {str(rm): float(moved) for rm, moved in dict(parts.get("rms", {})).items()}
+            return cls(str(parts.get("holder", "")), float(parts.get("since", 0.0)), rms)
+        except (ValueError, TypeError, AttributeError) as error:
+            log.warning("a document is not understood", key=MOVES, error=str(error))
+            return cls()
+
+    def taken(self, holder: MemberId, rm_id: RmId, now: float) -> "Guard":
+        """The guard while the member moves the RM; forgets RMs that may move again."""
+        rms = {rm: moved for rm, moved in self.rms.items() if 0 <= now - moved < REST}
+        return Guard(holder, now, rms | {rm_id: now})
+
+    def written(self, holder: str) -> bytes:
+        """The document, with this holder."""
+        return json.dumps({"holder": holder, "since": self.since, "rms": self.rms}).encode()
+
+
+class Moves:
+    """Gives RMs of this member away."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: MemberClock,
+        randomness: Random,
+        lease: Lease,
+        snapshots: Snapshots,
+        holdings: Holdings,
+        claiming: Claiming,
+    ) -> None:
+        """Move nothing yet."""
+        self._store = store
+        self._call = Calls(store)
+        self._clock = clock
+        self._randomness = randomness
+        self._lease = lease
+        self._snapshots = snapshots
+        self._holdings = holdings
+        self._claiming = claiming
+        # True while this member drains because a document says so.
+        self._is_told = False
+
+    async def run(self) -> None:
+        """Drain or balance, whenever there is something to move. Never returns."""
+        while True:
+            await asyncio.sleep(TICK * self._randomness.uniform(0.5, 1.0))
+            try:
+                if self._lease.me.draining:
+                    await self.drain()
+                elif self._lease.may_decide():
+                    await self._balance()
+            except Conflict as error:
+                log.info("another member was faster", error=str(error))
+            except StoreError as error:
+                log.warning("a move has failed", error=str(error))
+
+    def heed(self, snapshot: Snapshot) -> None:
+        """Drain, or drain no more, as the document for this member says."""
+        is_told = f"{DRAIN}{self._lease.me.name}" in snapshot.documents
+        if is_told != self._is_told:
+            self._is_told = is_told
+            log.info("drains" if is_told else "drains no more", member=self._lease.me.id)
+            self._lease.publish(draining=is_told)
+
+    async def drain(self) -> None:
+        """Hand all RMs over, one by one, to the members that there are. Without others they stay."""
+        for rm_id in sorted(self._holdings.served):
+            if not self._others():
+                return
+            await self.hand_over(rm_id, None, "this member drains")
+
+    async def give_up(self) -> None:
+        """Hand all RMs over at once, or leave them without an owner."""
+        given = (self.hand_over(rm_id, None, "this member stops") for rm_id in list(self._holdings.served))
+        for outcome in await asyncio.gather(*given, return_exceptions=True):
+            if isinstance(outcome, StoreError):
+                log.warning("an RM was not handed over", error=str(outcome))
+            elif isinstance(outcome, BaseException):
+                raise outcome
+
+    async def hand_over(self, rm_id: RmId, target: Member | None, reason: str) -> None:
+        """Drain an RM, then claim it for the target, or for a member of its choice.
+
+        Raises:
+            StoreError: the store does not answer; the RM is served by nobody until it comes back.
+        """
+        async with self._holdings.lock(rm_id):
+            owned = self._holdings.served.get(rm_id)
+            if owned is None:
+                return
+            self._holdings.end(rm_id, reason, in_order=True)
+            await self._holdings.ended(rm_id)
+            await self._give(owned, target)
+
+    async def _give(self, owned: Ownership, target: Member | None) -> None:
+        rm_id = owned.rm_id
+        for _ in range(TRIES):
+            target = target or choose(rm_id, self._others())
+            try:
+                if target is None:
+                    await self._call(self._store.release(owned))
+                else:
+                    await self._claiming.claim(rm_id, target, owned, owned.epoch)
+            except Conflict:
+                found = (await self._snapshots.afresh()).rms.get(rm_id)
+                if found is None or found.owner != owned.owner:
+                    return
+                owned, target = found, None
+            else:
+                self._lease.count_move()
+                log.info("handed over", rm=rm_id, owner=target.id if target else "")
+                return
+
+    async def _balance(self) -> None:
+        """Move one RM, if this member has the highest load and nobody else moves one."""
+        snapshot, me, now = self._snapshots.latest, self._lease.me, self._clock.unix()
+        document = snapshot.documents.get(MOVES, Document())
+        guard = Guard.read(document)
+        is_held = guard.holder != me.id and MemberId(guard.holder) in snapshot.members
+        if is_held or 0 <= now - guard.since < PAUSE:
+            return
+        movable = {rm_id: guard.rms.get(rm_id, 0.0) for rm_id in self._holdings.served}
+        move = next_move(candidates(snapshot, me), me.id, movable, now)
+        if move is None:
+            return
+        guard = guard.taken(me.id, move.rm_id, now)
+        set_to = self._store.compare_and_set
+        revision = await self._call(set_to(MOVES, guard.written(me.id), document.revision))
+        try:
+            await self.hand_over(move.rm_id, move.target, f"its place is {move.target.name} now")
+        finally:
+            await self._call(set_to(MOVES, guard.written(""), revision))
+
+    def _others(self) -> list[Member]:
+        me = self._lease.me
+        return [member for member in candidates(self._snapshots.latest, me) if member.id != me.id]

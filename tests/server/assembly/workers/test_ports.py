@@ -1,0 +1,67 @@
+"""Addresses that workers share."""
+
+import socket
+
+import pytest
+
+from licorne_server.assembly.workers.ports import Reservation
+from licorne_server.process.coordination import Coordination
+from licorne_server.process.settings import Address, Settings, SettingsError
+from licorne_server.store.coordination.joining import http_url
+
+ANY = Address(host="127.0.0.1", port=0)
+
+
+def test_a_worker_publishes_a_socket_of_its_own() -> None:
+    """The others reach a worker at its socket, as its addresses are those of all workers."""
+    options = Coordination(backend="local", advertise="unix:/s/1.grpc", advertise_http="unix:/s/1.http")
+    assert http_url(Settings(coordination=options), "0.0.0.0:9080") == "unix:/s/1.http"
+
+
+def listener(port: int, *, shares: bool) -> socket.socket:
+    """A socket that listens on the port of this machine."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(shares))
+    try:
+        made.bind(("127.0.0.1", port))
+        made.listen()
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def test_workers_share_a_reserved_port_and_others_do_not_get_it() -> None:
+    """Port 0 becomes a free one, on which several may listen, but no program that does not share."""
+    reservation = Reservation(ANY)
+    port = reservation.address.port
+    assert port > 0
+    with listener(port, shares=True), listener(port, shares=True):
+        with pytest.raises(OSError, match="in use"):
+            listener(port, shares=False)
+        with pytest.raises(SettingsError, match="Address already in use"):
+            Reservation(reservation.address)
+    reservation.close()
+    listener(port, shares=False).close()
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_a_port_in_use_is_refused_even_if_its_user_shares_it(shares: bool) -> None:
+    """Another program's port is never joined, or each would get a part of the other's connections."""
+    with listener(0, shares=shares) as other:
+        taken = ANY.with_port(other.getsockname()[1])
+        with pytest.raises(SettingsError) as refused:
+            Reservation(taken)
+    assert str(refused.value) == f"cannot listen on {taken}: Address already in use"
+
+
+def test_all_addresses_of_a_name_have_the_same_port() -> None:
+    """A name with several addresses, such as `localhost`, is reserved in each of them."""
+    reservation = Reservation(Address(host="localhost", port=0))
+    port = reservation.address.port
+    found = {where[4][:2] for where in socket.getaddrinfo("localhost", port, type=socket.SOCK_STREAM)}
+    for host, _ in found:
+        family = socket.AF_INET6 if ":" in str(host) else socket.AF_INET
+        with socket.socket(family) as other, pytest.raises(OSError, match="in use"):
+            other.bind((host, port))
+    reservation.close()

@@ -1,0 +1,104 @@
+"""Long answers: made in slices, cut into pages, one at a time."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import pytest
+
+from licorne.v1 import state_pb2 as pb
+from licorne_core.values.errors import NotFound
+from licorne_server.process.fair import TimeSlices
+from licorne_server.process.walking import walked
+from licorne_server.reads.paging import Page, filled, queues_after
+from support.core.builders import register
+from support.core.driver import Driver
+
+TREE = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues: [{name: a, queues: [{name: x}, {name: y}]}, {name: a-b}, {name: b}]
+"""
+PATHS = ["root", "root.a", "root.a.x", "root.a.y", "root.a-b", "root.b"]
+
+
+def slices() -> AbstractAsyncContextManager[Callable[[], bool]]:
+    """A slice of an idle server, of its own: a pause behind it would outlive the loop of a test."""
+    return TimeSlices(lambda: False).slice("host")
+
+
+def row(number: int) -> pb.Queue:
+    """A queue named by a number."""
+    return pb.Queue(path=str(number))
+
+
+async def test_a_list_without_pages_is_made_in_slices() -> None:
+    """Nothing is cut off, and pauses are left out."""
+    steps = (number if number % 2 else None for number in range(30_000))
+    assert await walked(steps, slices) == list(range(1, 30_000, 2))
+
+
+async def test_a_slice_that_is_over_is_left() -> None:
+    """The rest is done in further slices, each as long as it may be."""
+    lengths: list[int] = []
+
+    @asynccontextmanager
+    async def three_steps() -> AsyncIterator[Callable[[], bool]]:
+        lengths.append(0)
+
+        def over() -> bool:
+            lengths[-1] += 1
+            return lengths[-1] == 3
+
+        yield over
+
+    assert await walked(range(7), three_steps) == list(range(7))
+    assert lengths == [3, 3, 1]
+
+
+async def test_what_is_gone_by_its_turn_is_passed_over() -> None:
+    """An item that is not there any more, or has nothing to show, takes no place in the page."""
+
+    def picky(number: int) -> pb.Queue | None:
+        if number % 3 == 0:
+            raise NotFound("gone")
+        return None if number % 3 == 1 else row(number)
+
+    page = await filled(Page(range(10), picky, size=2), slices)
+    assert [item.path for item in page.rows] == ["2", "5"]
+    assert page.last == 5
+
+
+async def test_no_page_is_longer_than_the_most() -> None:
+    """Who asks for more than a page may hold gets that, and the place where it ended."""
+    page = await filled(Page(range(20_000), row, size=1_000_000), slices)
+    assert (len(page.rows), page.last) == (10_000, 9_999)
+
+
+async def test_a_pause_is_no_item() -> None:
+    """Where a list may be left for a while nothing is lost, and the place is that of an item."""
+    items = [None, 1, None, 2, None, 3]
+    page = await filled(Page(items, row, size=2), slices)
+    assert ([item.path for item in page.rows], page.last) == (["1", "2"], 2)
+    whole = await filled(Page(items, row), slices)
+    assert ([item.path for item in whole.rows], whole.last) == (["1", "2", "3"], None)
+
+
+@pytest.mark.parametrize(
+    ("path", "behind"),
+    [
+        ("", PATHS),
+        *((path, PATHS[place:]) for place, path in enumerate(PATHS, 1)),
+        ("root.a.gone", PATHS[2:]),
+        ("root.a.x.gone", PATHS[3:]),
+        ("root.aa", PATHS[5:]),
+        ("zzz", []),
+    ],
+)
+def test_queues_behind_a_path(path: str, behind: list[str]) -> None:
+    """A list of queues goes on at any path, even at one that is gone."""
+    driver = Driver()
+    driver.do(register(TREE))
+    partition = driver.views.resolve("default")
+    assert [queue.path for queue in queues_after(driver.views, partition, path) if queue] == behind

@@ -1,0 +1,291 @@
+"""`Admin` and revisions: history, compare-and-set, rollback, and permissions."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from structlog.testing import capture_logs
+
+from licorne_server.assembly.server import Server
+from support.peers.shim import Shim, connected, serving
+from support.peers.tls import Bearing
+from support.server.configuring import BROKEN, A, Admin, B, C, D, queues, refusal, text
+
+
+@pytest.fixture
+async def admin(shim: Shim, channel: grpc.aio.Channel) -> Admin:
+    """Admin calls, for an RM that has registered with text A."""
+    await shim.register(A)
+    return Admin(channel)
+
+
+async def test_history_says_who_brought_what_and_why(admin: Admin) -> None:
+    """Revisions come latest first, with source, time, author and comment."""
+    await admin.apply(B, comment="more room")
+    latest, first = await admin.history()
+    assert (latest.revision, latest.source, latest.by) == (2, "operator", "127.0.0.1")
+    assert (latest.comment, first.comment) == ("more room", "")
+    assert (first.revision, first.source) == (1, "registration")
+    assert latest.time >= first.time > 1_600_000_000 * 10**9
+    assert not latest.config
+    assert latest.checksum == (await admin.get()).checksum
+    assert (await admin.get()).time == latest.time
+
+
+async def test_texts_come_when_they_are_wanted(admin: Admin) -> None:
+    """Texts of all revisions, or of one, on request; an unknown revision is not found."""
+    await admin.apply(B)
+    assert [item.config for item in await admin.history(with_config=True)] == [B, A]
+    [first] = await admin.history(revision=1, with_config=True)
+    assert first.config == A
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await admin.history(revision=3)
+    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+    assert refused.value.details() == "revision 3 of RM rm is not kept: 1 to 2 are"
+
+
+async def test_what_runs_already_is_applied_once(server: Server, shim: Shim, admin: Admin) -> None:
+    """Applying the text of the RM makes it an applied configuration, and changes nothing else.
+
+    It stays in force if the RM registers without a text. Applied again it makes no new revision.
+    """
+    answer = await admin.apply(A, comment="keep it")
+    assert (answer.changed, answer.revision) == (False, 2)
+    assert await admin.in_force() == (A, 2, "operator")
+    await shim.register("")
+    assert await admin.in_force() == (A, 2, "operator")
+    assert queues(server) == ("root.a",)
+    answer = await admin.apply(A)
+    assert (answer.changed, answer.revision) == (False, 2)
+
+
+async def test_rollback_to_what_runs_keeps_it(shim: Shim, admin: Admin) -> None:
+    """A rollback to the revision in force makes it an applied one."""
+    await admin.roll_back(to=1)
+    await shim.register("")
+    assert await admin.in_force() == (A, 2, "rollback")
+
+
+@pytest.mark.parametrize(
+    "nothing", ["# nothing\n", "---\n", "\n \n", "\ufeff", "\ufeff# a\n---\n"], ids=ascii
+)
+async def test_a_text_without_anything_in_it_is_no_configuration(
+    server: Server, admin: Admin, nothing: str
+) -> None:
+    """An empty text is refused (spec § 2.5 row 1), and does not select the default."""
+    for call in (admin.apply(nothing), admin.plan(nothing)):
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await call
+        refused = refusal(error.value)
+        assert (refused.code, refused.reason) == (
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "CONFIG_INVALID",
+        )
+        assert refused.text == "update of configuration failed: scheduler config is not set"
+    verdict = await admin.validate(nothing)
+    assert (verdict.allowed, verdict.reason) == (False, "scheduler config is not set")
+    assert queues(server) == ("root.a",)
+
+
+async def test_extra_configurations_are_in_the_history(shim: Shim, admin: Admin) -> None:
+    """Each revision has its extra configuration, and a rollback restores it."""
+    await admin.apply(B, extra={"event.trackingEnabled": "false"})
+    await admin.apply(C)
+    await admin.apply(C, extra={"event.trackingEnabled": "true"})
+    history = await admin.history(with_config=True)
+    assert [dict(item.extra_config) for item in history] == [
+        {"event.trackingEnabled": "true"},
+        {"event.trackingEnabled": "false"},
+        {"event.trackingEnabled": "false"},
+        {},
+    ]
+    assert not any(item.extra_config for item in await admin.history())
+    await admin.roll_back(to=2)
+    running = await admin.get()
+    assert (running.config, dict(running.extra_config)) == (B, {"event.trackingEnabled": "false"})
+
+
+async def test_extra_configuration_goes_on_with_what_was_applied(shim: Shim, admin: Admin) -> None:
+    """A new registration keeps the extra configuration, until the RM sends another."""
+    await shim.register(A, extraConfig={"service.a": "1"})
+    await admin.apply(B, extra={"event.requestCapacity": "7"})
+    for said in ({}, {"service.a": "1"}):
+        await shim.register(A, extraConfig=said)
+        assert dict((await admin.get()).extra_config) == {"event.requestCapacity": "7"}
+    await shim.register(A, extraConfig={"service.a": "2"})
+    running = await admin.get()
+    assert (running.config, dict(running.extra_config)) == (B, {"service.a": "2"})
+    assert (running.source, running.revision) == ("operator", 4)
+
+
+async def test_refused_text_is_no_revision(server: Server, admin: Admin) -> None:
+    """A refused configuration leaves the history unchanged."""
+    with pytest.raises(grpc.aio.AioRpcError):
+        await admin.apply(BROKEN)
+    assert len(await admin.history()) == 1
+    assert queues(server) == ("root.a",)
+
+
+async def test_change_from_a_stale_revision_is_refused(server: Server, admin: Admin) -> None:
+    """A stale base is ABORTED with the revision in force; the current base is accepted."""
+    await admin.apply(B)
+    for change in (admin.apply(C, base=1), admin.roll_back(to=1, base=1)):
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await change
+        refused = refusal(error.value)
+        assert (refused.code, refused.reason) == (grpc.StatusCode.ABORTED, "STALE_REVISION")
+        assert refused.metadata == {"revision": "2"}
+        assert refused.text == (
+            "RM rm runs revision 2 of its configuration (operator, 127.0.0.1), "
+            "the change was made from revision 1"
+        )
+    assert queues(server) == ("root.b",)
+    assert (await admin.apply(C, base=2)).revision == 3
+
+
+async def test_of_many_appliers_one_wins(server: Server, admin: Admin) -> None:
+    """Of many changes with the same base one is accepted."""
+    texts = [text(f"q{number}") for number in range(8)]
+    results = await asyncio.gather(*(admin.apply(config, base=1) for config in texts), return_exceptions=True)
+    won = [index for index, result in enumerate(results) if not isinstance(result, Exception)]
+    assert len(won) == 1
+    lost = [refusal(result) for result in results if isinstance(result, grpc.aio.AioRpcError)]
+    assert {item.reason for item in lost} == {"STALE_REVISION"}
+    assert await admin.in_force() == (texts[won[0]], 2, "operator")
+    assert queues(server) == (f"root.q{won[0]}",)
+
+
+async def test_registration_counts_as_a_change(shim: Shim, admin: Admin) -> None:
+    """A base from before a registration with another text is refused."""
+    await shim.register(B)
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await admin.apply(C, base=1)
+    assert refusal(error.value).metadata == {"revision": "2"}
+
+
+async def test_rollback_brings_a_text_back_as_a_new_revision(server: Server, admin: Admin) -> None:
+    """A rollback restores the previous revision, or any retained one."""
+    await admin.apply(B)
+    await admin.apply(C)
+    answer = await admin.roll_back()
+    assert (answer.changed, answer.revision) == (True, 4)
+    assert await admin.in_force() == (B, 4, "rollback")
+    assert queues(server) == ("root.b",)
+    assert (await admin.history())[0].comment == "rollback to revision 2"
+    await admin.roll_back(to=1)
+    assert await admin.in_force() == (A, 5, "rollback")
+    assert not (await admin.roll_back(to=1)).changed
+
+
+async def test_first_revision_has_none_before_it(admin: Admin) -> None:
+    """A rollback of the first revision is refused with the reason."""
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await admin.roll_back()
+    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+    assert refused.value.details() == "RM rm has had no other configuration than the first"
+
+
+async def test_history_keeps_so_many(admin: Admin) -> None:
+    """The last 50 revisions are retained, with rising numbers."""
+    for number in range(60):
+        await admin.apply((B, C)[number % 2])
+    history = await admin.history()
+    assert [item.revision for item in history] == list(range(61, 11, -1))
+
+
+@pytest.mark.parametrize(
+    ("comment", "problem"),
+    [
+        ("x" * 1025, "comment has 1025 bytes, at most 1024 are allowed"),
+        ("two\nlines", "comment holds control characters: two\\nlines"),
+    ],
+    ids=["long", "lines"],
+)
+async def test_comments_are_bounded(admin: Admin, comment: str, problem: str) -> None:
+    """A comment that is too long, or has line breaks, is refused."""
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await admin.apply(B, comment=comment)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert refused.value.details() == problem
+
+
+async def test_caller_that_is_gone_leaves_the_change_whole(server: Server, shim: Shim, admin: Admin) -> None:
+    """A change whose caller disconnects is in force with its revision, or not at all."""
+    for config in (B, C, D, B, C, D):
+        call = asyncio.ensure_future(admin.apply(config))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        running, revision, _ = await admin.in_force()
+        assert queues(server) == (f"root.{dict(zip((A, B, C, D), 'abcd', strict=True))[running]}",)
+        latest = (await admin.history(with_config=True))[0]
+        assert (latest.revision, latest.config) == (revision, running)
+
+
+@pytest.fixture
+async def guarded(tmp_path: Path) -> AsyncIterator[Server]:
+    """A server that requires tokens."""
+    for name in ("rm", "other", "operator"):
+        (tmp_path / name).write_text(f"token-of-{name * 4}\n")
+    tokens: dict[str, Any] = {
+        "rm_tokens": {name: (tmp_path / name,) for name in ("rm", "other")},
+        "operator_tokens": (tmp_path / "operator",),
+    }
+    async with serving(**tokens) as server:
+        yield server
+
+
+async def test_rm_changes_its_own_and_operators_all(guarded: Server) -> None:
+    """Another RM can neither read nor change the configuration; only operators reload."""
+    async with connected(guarded) as channel:
+        bearers: dict[str, Any] = {
+            name: Bearing(channel, f"Bearer token-of-{name * 4}") for name in ("rm", "other", "operator")
+        }
+        shim = Shim(bearers["rm"])
+        await shim.register(A)
+        stranger = Admin(bearers["other"])
+        for call in (
+            stranger.get(),
+            stranger.history(),
+            stranger.apply(B),
+            stranger.roll_back(to=1),
+            Admin(bearers["rm"]).reload(),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await call
+            assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        own, operator = Admin(bearers["rm"]), Admin(bearers["operator"])
+        await own.apply(B)
+        assert await own.in_force() == (B, 2, "rm")
+        await shim.register(B)
+        assert await own.in_force() == (B, 3, "registration")
+        await operator.apply(C)
+        await shim.register(B)
+        assert await own.in_force() == (C, 4, "operator")
+        assert (await own.history())[0].by.startswith("token ")
+
+
+async def test_what_an_rm_updated_itself_is_what_it_said(guarded: Server) -> None:
+    """A registration with the first text after an update by the RM itself counts as a new text.
+
+    The update is no applied configuration: the last text of the RM counts.
+    """
+    async with connected(guarded) as channel:
+        bearer: Any = Bearing(channel, "Bearer " + "token-of-" + "rm" * 4)
+        shim, admin = Shim(bearer), Admin(bearer)
+        await shim.register(A)
+        await admin.apply(B)
+        await shim.register(A)
+        assert await admin.in_force() == (A, 3, "registration")
+
+
+async def test_changes_are_in_the_log(admin: Admin) -> None:
+    """Each change has a line with RM, revision and author."""
+    with capture_logs() as lines:
+        await admin.apply(B, comment="why")
+    [line] = [line for line in lines if line["event"] == "configuration updated"]
+    assert (line["rm_id"], line["revision"], line["by"]) == ("rm", 2, "127.0.0.1")

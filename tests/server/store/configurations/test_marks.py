@@ -1,0 +1,152 @@
+"""What operators did survives a restart, until they take it back or the application is over."""
+
+from pathlib import Path
+
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1.admin_pb2 import (
+    ChangeApplicationRequest,
+    DrainNodeRequest,
+    GetLogLevelsRequest,
+    HoldApplicationRequest,
+    SetLogLevelRequest,
+    SetNodeSchedulableRequest,
+    SetQueueStoppedRequest,
+    UpdateConfigurationRequest,
+)
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_core.values.ids import NodeId, PartitionName, RmId
+from licorne_server.store.configurations import marks
+from licorne_server.store.configurations.applying import unmark
+from licorne_server.store.configurations.revisions import Revisions
+from licorne_server.telemetry.logs import levels
+from support.peers.shim import Shim, connected, eventually, serving
+from support.server.configuring import A
+
+TWO = """
+partitions:
+- name: default
+  placementrules: [{name: fixed, value: root.a}]
+  queues: [{name: root, submitacl: "*", queues: [{name: a}, {name: b}]}]
+"""
+
+
+async def test_a_restart_keeps_what_operators_did_to_an_application(tmp_path: Path) -> None:
+    """The RM names it again with its old queue, and it is held, moved and of another priority."""
+    hold = HoldApplicationRequest(rm_id="rm", application_id="app", held=True, message="data")
+    change = ChangeApplicationRequest(rm_id="rm", application_id="app", queue="root.b", priority=-4)
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).set_up(config=TWO)
+        await AdminStub(channel).HoldApplication(hold)
+        await AdminStub(channel).ChangeApplication(change)
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        shim = Shim(channel)
+        _, applications, _ = await shim.set_up(config=TWO)
+        app = server.scheduler.views.application(PartitionName("[rm]default"), "app")
+        assert (app.queue, app.operator_priority) == ("root.b", -4)
+        assert app.hold is not None
+        assert app.change is not None
+        assert (app.hold.message, app.hold.time > 0, bool(app.change.by)) == ("data", True, True)
+        removal = si.RemoveApplicationRequest(applicationID="app", partitionName="default")
+        await applications.send(si.ApplicationRequest(rmID="rm", remove=[removal]))
+        await eventually(lambda: not server.changes.configurations.get("rm").marks)
+
+
+async def test_a_restart_keeps_what_operators_marked(tmp_path: Path) -> None:
+    """A drained node and a stopped queue are so after a restart, and the record says who and why."""
+    drain = SetNodeSchedulableRequest(rm_id="rm", node_id="n0", message="disk")
+    stop = SetQueueStoppedRequest(rm_id="rm", queue="root.a", stopped=True)
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).set_up(config=A)
+        await AdminStub(channel).SetNodeSchedulable(drain)
+        await AdminStub(channel).SetQueueStopped(stop)
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        shim = Shim(channel)
+        await shim.set_up(config=A)
+        views = server.scheduler.views
+        cordon = views.node(PartitionName("[rm]default"), NodeId("n0")).closed
+        assert cordon is not None
+        assert (cordon.by, cordon.message) == ("127.0.0.1", "disk")
+        assert views.queue(PartitionName("[rm]default"), "root.a").state == "Stopped"
+        marks = server.changes.configurations.get("rm").marks
+        assert [(mark.name, mark.why, bool(mark.by), mark.time > 0) for mark in marks] == [
+            ("n0", "disk", True, True),
+            ("root.a", "", True, True),
+        ]
+        stop.stopped = False
+        await AdminStub(channel).SetQueueStopped(stop)
+        await shim.register(A)
+        assert views.queue(PartitionName("[rm]default"), "root.a").state == "Active"
+
+
+@pytest.mark.parametrize("seconds", [None, 0, 600])
+async def test_a_restart_keeps_a_drain(tmp_path: Path, seconds: int | None) -> None:
+    """Its deadline and its count are those of its beginning, and the record ends with the cordon."""
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).set_up(config=A)
+        request = DrainNodeRequest(rm_id="rm", node_id="n0", deadline_seconds=seconds)
+        await AdminStub(channel).DrainNode(request)
+        before = server.scheduler.views.node(PartitionName("[rm]default"), NodeId("n0")).extended["drain"]
+        assert before is not None
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).set_up(config=A)
+        assert (
+            server.scheduler.views.node(PartitionName("[rm]default"), NodeId("n0")).extended["drain"]
+            == before
+        )
+        uncordon = SetNodeSchedulableRequest(rm_id="rm", node_id="n0", schedulable=True)
+        await AdminStub(channel).SetNodeSchedulable(uncordon)
+        assert server.changes.configurations.get("rm").marks == ()
+
+
+async def test_a_restart_keeps_log_levels(tmp_path: Path) -> None:
+    """Those of operators are in force again, with who set them and why; one that was cleared is not."""
+    debug = SetLogLevelRequest(logger="core.engine", level="debug", message="slow turns")
+    try:
+        async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+            admin = AdminStub(channel)
+            await admin.SetLogLevel(debug)
+            await admin.SetLogLevel(SetLogLevelRequest(logger="core.rms", level="error"))
+            await admin.SetLogLevel(SetLogLevelRequest(logger="core.rms"))
+        levels().begin("info")
+        async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+            answer = await AdminStub(channel).GetLogLevels(GetLogLevelsRequest())
+    finally:
+        levels().begin("info")
+    assert dict(answer.levels) == {"": "info", "core.engine": "debug"}
+    marks = {name: (mark.by, mark.message, mark.time > 0) for name, mark in answer.marks.items()}
+    assert marks == {"core.engine": ("127.0.0.1", "slow turns", True)}
+
+
+async def test_a_mark_that_ends_during_a_change_stays_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An application may end while a configuration is stored: its mark comes back neither here nor later."""
+    gone = [(PartitionName("[rm]default"), "app")]
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).set_up(config=TWO)
+        admin, configurations = AdminStub(channel), server.changes.configurations
+        await admin.HoldApplication(HoldApplicationRequest(rm_id="rm", application_id="app", held=True))
+        assert configurations.get("rm").marks
+        prepare = configurations.keeper.prepare
+
+        async def prepare_slowly(revisions: Revisions) -> None:
+            await prepare(revisions)
+            unmark(configurations, RmId("rm"), gone)
+
+        monkeypatch.setattr(configurations.keeper, "prepare", prepare_slowly)
+        await admin.UpdateConfiguration(UpdateConfigurationRequest(rm_id="rm", config=A))
+        assert configurations.get("rm").marks == ()
+        assert configurations.get("rm").current.text == A
+    async with serving(state_dir=tmp_path) as server:
+        assert server.changes.configurations.get("rm").marks == ()
+        assert server.changes.configurations.get("rm").current.text == A
+
+
+def test_a_mark_is_read_without_the_extension_of_its_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server without drains reads the marks of nodes that one with them has stored, all but the terms."""
+    monkeypatch.setattr(marks, "table", lambda _: {})
+    stored = {"kind": "node", "partition": "default", "name": "n1", "by": "ann", "time": 1, "why": "disk"}
+    read = marks.decode_mark({**stored, "drain": {"grace": 1.0}})
+    assert (read.name, read.why, read.drain) == ("n1", "disk", None)

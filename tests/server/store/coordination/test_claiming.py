@@ -1,0 +1,229 @@
+"""`Membership.take`: an RM has one owner, and finds it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from licorne_core.values.ids import RmId
+from licorne_server.store.coordination.ownership import MAX_EPOCH
+from licorne_server.store.coordination.store import Member, MemberId
+from licorne_server.wire.errors import CallError
+from support.coordination.deployment import LEASE, Deployment, Node
+
+Deploy = Callable[..., Deployment]
+RMS = [f"rm{number}" for number in range(12)]
+
+
+def owner(deployment: Deployment, rm_id: str) -> Node:
+    """The node that serves an RM that was taken anywhere."""
+    for node in deployment.nodes:
+        if deployment.record(rm_id).owner == node.member.me():
+            return node
+    raise AssertionError(f"nobody owns {rm_id}")
+
+
+def test_a_resume_does_not_raise_the_epoch(deploy: Deploy) -> None:
+    """An RM that names its epoch or a lower one is served under the present one."""
+    (node,) = deploy("a:1").nodes
+    epoch = node.take("rm")
+    assert isinstance(epoch, int)
+    assert node.take("rm", epoch) == node.take("rm", epoch - 1) == node.take("rm") == epoch
+
+
+def test_an_epoch_is_above_the_one_that_the_rm_names(deploy: Deploy) -> None:
+    """A store that counts from a lower number gives no epoch that the RM has seen."""
+    (node,) = deploy("a:1").nodes
+    first = node.take("rm")
+    assert isinstance(first, int)
+    second = node.take("rm", first + 10**9)
+    assert isinstance(second, int)
+    assert second > first + 10**9
+    assert not node.lost
+
+
+def test_an_epoch_that_nobody_gave_is_refused(deploy: Deploy) -> None:
+    """An RM cannot use up the numbers."""
+    (node,) = deploy("a:1").nodes
+    with pytest.raises(CallError, match="given by no server"):
+        node.take("rm", MAX_EPOCH + 1)
+
+
+def test_redirects_lead_to_the_owner_at_once(deploy: Deploy) -> None:
+    """A member claims an RM for the member that it chooses, which serves it when it arrives there."""
+    deployment = deploy("a:1", "b:1", "c:1")
+    served = set()
+    for number, rm_id in enumerate(RMS):
+        answer = deployment.nodes[number % 3].take(rm_id)
+        target = owner(deployment, rm_id)
+        if isinstance(answer, Member):
+            assert answer.address == target.address
+            assert isinstance(target.take(rm_id), int)
+        for node in deployment.nodes:
+            found = node.take(rm_id)
+            assert (
+                isinstance(found, int)
+                if node is target
+                else isinstance(found, Member) and found.id == target.member.me()
+            )
+        served.add(target.address)
+    assert served == {"a:1", "b:1", "c:1"}
+
+
+def test_a_member_reads_afresh_before_it_redirects(deploy: Deploy) -> None:
+    """An RM that was claimed for a member is served there, though no event has told it."""
+    deployment = deploy("a:1", "b:1")
+    deployment.store.rereads = False
+    first, second = deployment.nodes
+    mine = [rm_id for rm_id in RMS if isinstance(first.take(rm_id), int)]
+    second.network.is_cut_from_store = True
+    handed = deployment.store.claim(
+        first.member.me(), RmId(mine[0]), second.member.me(), deployment.record(mine[0]), 0
+    )
+    deployment.pass_time(0.2)
+    second.network.is_cut_from_store = False
+    assert isinstance(second.take(mine[0], handed.epoch), int)
+    answer = first.take(mine[0])
+    assert isinstance(answer, Member)
+    assert answer.id == second.member.me()
+
+
+def test_a_living_owner_keeps_its_rms(deploy: Deploy) -> None:
+    """No member takes an RM over while the lease of its owner lives, and one does when it has ended."""
+    deployment = deploy("a:1", "b:1")
+    first, second = deployment.nodes
+    mine = next(rm_id for rm_id in RMS if isinstance(first.take(rm_id), int))
+    first.loop.pause()
+    deployment.pass_time(LEASE - 1.1)
+    assert isinstance(second.take(mine), Member)
+    deployment.pass_time(1.7)
+    epoch = second.take(mine)
+    assert isinstance(epoch, int)
+    assert epoch == deployment.record(mine).epoch
+
+
+def test_concurrent_requests_for_an_rm_are_one(deploy: Deploy) -> None:
+    """Streams of an RM that arrive together make one claim."""
+    deployment = deploy("a:1")
+    (node,) = deployment.nodes
+
+    async def both() -> list[int | Member]:
+        return await asyncio.gather(*(node.member.take(RmId("rm")) for _ in range(5)))
+
+    assert len(set(node.do(both()))) == 1
+    assert deployment.record("rm").revision == 1
+
+
+def test_one_slow_rm_delays_no_other(deploy: Deploy) -> None:
+    """While the end of one RM takes long, other RMs are served."""
+    (node,) = deploy("a:1").nodes
+    node.take("slow")
+    node.drain_seconds = 5.0
+    record = replace(node.store._model.snapshot.rms[RmId("slow")], owner=MemberId("other"), epoch=2**52)
+
+    async def both() -> tuple[bool, int | Member]:
+        snapshot = replace(node.member.snapshot(), rms={RmId("slow"): record})
+        node.member._heed(snapshot)
+        waiting = asyncio.ensure_future(node.member.take(RmId("slow")))
+        answer = await node.member.take(RmId("other"))
+        was_done = waiting.done()
+        waiting.cancel()
+        return was_done, answer
+
+    was_done, answer = node.do(both())
+    assert not was_done
+    assert isinstance(answer, int)
+
+
+def test_without_the_store_nobody_is_taken(deploy: Deploy) -> None:
+    """The caller is told to come back, the trouble is named, and what was read stays readable."""
+    deployment = deploy("a:1")
+    (node,) = deployment.nodes
+    epoch = node.take("rm")
+    deployment.store.is_down = True
+    deployment.pass_time(3.0)
+    assert node.take("rm") == epoch
+    assert "does not answer" in node.member.problem()
+    with pytest.raises(CallError, match="store does not answer"):
+        node.take("other")
+    assert RmId("rm") in node.member.snapshot().rms
+
+
+def test_a_former_run_at_the_same_address_is_waited_for(deploy: Deploy) -> None:
+    """A member that has restarted sends no RM to itself, and takes it when the old lease has ended."""
+    deployment = deploy("a:1")
+    deployment.nodes[0].take("rm")
+    deployment.nodes[0].loop.pause()
+    again = deployment.add("a:1")
+    with pytest.raises(CallError, match="former run"):
+        again.take("rm")
+    deployment.pass_time(LEASE + 0.6)
+    assert isinstance(again.take("rm"), int)
+
+
+@pytest.mark.parametrize(("first", "second"), [((1,), (1, 2)), ((1, 2), (1,)), ((1, 2), (2, 3))])
+def test_neighbouring_versions_share_rms(
+    deploy: Deploy, first: tuple[int, ...], second: tuple[int, ...]
+) -> None:
+    """Members that have a version of their protocol in common give each other RMs."""
+    deployment = deploy()
+    deployment.nodes = [deployment.add("a:1", first), deployment.add("b:1", second)]
+    answers = [deployment.nodes[0].take(rm_id) for rm_id in RMS]
+    assert any(isinstance(answer, Member) for answer in answers)
+    assert any(isinstance(answer, int) for answer in answers)
+
+
+def test_members_without_a_common_version_are_left_out(deploy: Deploy) -> None:
+    """A member too old or too new is given no RM; those that it has are found there."""
+    deployment = deploy()
+    old, new = deployment.add("a:1", (1,)), deployment.add("b:1", (2,))
+    assert all(isinstance(old.take(rm_id), int) for rm_id in RMS[:6])
+    assert all(isinstance(new.take(rm_id), int) for rm_id in RMS[6:])
+    assert isinstance(new.take(RMS[0]), Member)
+
+
+def test_the_owner_is_known_by_the_last_snapshot(deploy: Deploy) -> None:
+    """`owner_of` names the other member that serves an RM."""
+    deployment = deploy("a:1", "b:1")
+    first, second = deployment.nodes
+    mine = next(rm_id for rm_id in RMS if isinstance(first.take(rm_id), int))
+    deployment.pass_time(1.0)
+    assert first.member.owner_of(RmId(mine)) is None
+    assert first.member.owner_of(RmId("stranger")) is None
+    found = second.member.owner_of(RmId(mine))
+    assert found is not None
+    assert found.id == first.member.me()
+
+
+def test_a_forgotten_rm_keeps_its_epoch(deploy: Deploy) -> None:
+    """Nobody owns an RM that has unregistered, and its next epoch is higher."""
+    deployment = deploy("a:1")
+    (node,) = deployment.nodes
+    epoch = node.take("rm")
+    node.loop.post(node.member.forget, RmId("rm"))
+    deployment.pass_time(0.2)
+    assert deployment.record("rm").owner == ""
+    assert deployment.record("rm").epoch == epoch
+    assert not node.lost
+    again = node.take("rm")
+    assert isinstance(again, int)
+    assert isinstance(epoch, int)
+    assert again > epoch
+
+
+def test_an_rm_that_comes_back_at_once_is_claimed_anew(deploy: Deploy) -> None:
+    """An RM that is taken while it is being forgotten is not released under its new registration."""
+    deployment = deploy("a:1")
+    (node,) = deployment.nodes
+    first = node.take("rm")
+
+    async def both() -> int | Member:
+        node.member.forget(RmId("rm"))
+        return await node.member.take(RmId("rm"))
+
+    again = node.do(both())
+    deployment.pass_time(1.0)
+    assert again != first
+    assert deployment.record("rm").epoch == again
+    assert deployment.record("rm").owner == node.member.me()

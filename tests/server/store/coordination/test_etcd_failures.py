@@ -1,0 +1,322 @@
+"""The store in etcd while servers of etcd die, hang, lose their data, or are out of reach."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from etcd3aio import AlarmType, Etcd3Client
+from structlog.testing import capture_logs
+
+from licorne_server.process.coordination import Coordination
+from licorne_server.store.coordination import etcd as etcd_module
+from licorne_server.store.coordination.etcd import EtcdStore
+from licorne_server.store.coordination.etcd_connection import Refused
+from licorne_server.store.coordination.store import Conflict, LeaseLost, StoreError
+from licorne_server.testing.proxy import Proxy
+from support.coordination.backends import (
+    claimed_at_last,
+    insisted,
+    member,
+    present,
+    record,
+    rm,
+    until,
+    watching,
+)
+from support.coordination.etcd import EtcdServer
+from support.coordination.transport import KEEP_ALIVE, Tap
+from support.patience import PATIENCE
+from support.peers.shim import eventually
+from support.surroundings import CLOSED
+
+pytestmark = pytest.mark.needs("etcd")
+
+A, B = member("a"), member("b")
+
+HASTY = 0.5
+"""Seconds of a try where a server does not answer, so that the test goes on."""
+
+
+@pytest.fixture(scope="module")
+def fragile() -> Iterator[EtcdServer]:
+    """An etcd that each test here may break, and leaves running."""
+    with EtcdServer() as server:
+        yield server
+
+
+@pytest.fixture
+def options(fragile: EtcdServer) -> Coordination:
+    """The options of a member of a new deployment there."""
+    return fragile.options()
+
+
+@asynccontextmanager
+async def opened(
+    options: Coordination, *, reread: float = 0.2, patience: float = PATIENCE / 4, tap: Tap | None = None
+) -> AsyncIterator[EtcdStore]:
+    """A member's store, closed at the end."""
+    store = EtcdStore(options, connect=tap, reread=reread, patience=patience)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def test_a_watch_goes_on_after_etcd_was_killed(fragile: EtcdServer, options: Coordination) -> None:
+    """Records and leases outlive etcd; who watched sees what happens afterwards, and the log says both."""
+    async with opened(options) as store, opened(options) as other, watching(other) as snapshots:
+        await store.join(A)
+        claimed = await store.claim(rm("one"), A.id, None, 0)
+        await until(snapshots, lambda seen: seen.rms == {rm("one"): claimed})
+        with capture_logs() as lines:
+            fragile.kill()
+            waiting = asyncio.ensure_future(until(snapshots, lambda seen: rm("two") in seen.rms))
+            await eventually(lambda: lines)
+            fragile.start()
+            await insisted(lambda: store.renew(A))
+            second = await store.claim(rm("two"), A.id, None, 0)
+            seen = await waiting
+        assert seen.rms == {rm("one"): claimed, rm("two"): second}
+        assert seen.members == {A.id: A}
+        assert [line["event"] for line in lines] == ["etcd cannot be read", "etcd can be read again"]
+        await store.leave()
+        await until(snapshots, lambda seen: not seen.members)
+
+
+async def test_a_dead_etcd_answers_nobody_in_time(fragile: EtcdServer, options: Coordination) -> None:
+    """Without a server every call fails as unanswered, and the member is one again when etcd is back."""
+    async with opened(options, patience=HASTY) as store:
+        await insisted(lambda: store.join(A))
+        fragile.kill()
+        for call in (
+            lambda: store.renew(A),
+            lambda: store.claim(rm("one"), A.id, None, 0),
+            lambda: store.compare_and_set("shared/one", b"1", 0),
+            lambda: store.read("shared/one"),
+            lambda: store.evict(B.id),
+            store.leave,
+        ):
+            with pytest.raises(StoreError) as failed:
+                await call()
+            assert not isinstance(failed.value, Conflict | LeaseLost)
+            assert options.hosts[0] in str(failed.value)
+        fragile.start()
+        await insisted(lambda: store.renew(A))
+        await insisted(store.leave)
+        assert (await present(store)).members == {}
+
+
+async def test_an_etcd_that_hangs_fails_calls_in_time(fragile: EtcdServer, options: Coordination) -> None:
+    """A stopped process holds its connections open; calls end all the same, and the lease outlives it."""
+    async with opened(options, patience=HASTY) as store:
+        await insisted(lambda: store.join(A))
+        fragile.pause()
+        try:
+            with pytest.raises(StoreError):
+                await store.renew(A)
+            with pytest.raises(StoreError):
+                await store.read("shared/one")
+        finally:
+            fragile.resume()
+        await insisted(lambda: store.renew(A))
+        assert set((await present(store)).members) == {A.id}
+
+
+@pytest.mark.parametrize("first", ["dead", "hung"])
+async def test_calls_go_to_another_server(options: Coordination, first: str) -> None:
+    """A server that is dead or hangs costs one try; then calls go to one that answers."""
+    [good] = options.hosts
+    tap = Tap()
+    async with Proxy(good) as proxy:
+        bad = CLOSED if first == "dead" else proxy.target
+        proxy.flowing.clear()
+        both = replace(options, hosts=(bad, good))
+        async with opened(both, patience=HASTY, tap=tap) as store:
+            # The first call has to find out.
+            await insisted(lambda: store.join(A))
+            assert tap.tried[bad] >= 1
+            before = tap.tried[bad]
+            await insisted(lambda: store.renew(A))
+            assert tap.tried[bad] == before
+            assert (await claimed_at_last(store, rm("one"), A.id)).owner == A.id
+
+
+async def test_one_renewal_passes_over_a_server_that_hangs(options: Coordination) -> None:
+    """The server in use hangs between two renewals: the next one is answered by another, within the call."""
+    [good] = options.hosts
+    async with Proxy(good) as proxy:
+        both = replace(options, hosts=(proxy.target, good))
+        tap = Tap()
+        async with opened(both, patience=3.0, tap=tap) as store:
+            await store.join(A)
+            await store.renew(A)
+            assert tap.tried[good] == 0
+            proxy.flowing.clear()
+            await store.renew(A)
+            assert tap.tried[good] >= 2
+            assert tap.calls[KEEP_ALIVE] == 3
+
+
+async def test_a_write_is_not_repeated_elsewhere(options: Coordination) -> None:
+    """A claim that was not answered may have been carried out: the caller has to look."""
+    [good] = options.hosts
+    tap = Tap()
+    async with Proxy(good) as proxy:
+        both = replace(options, hosts=(proxy.target, good))
+        async with opened(both, patience=3.0, tap=tap) as store:
+            await store.join(A)
+            proxy.flowing.clear()
+            with pytest.raises(StoreError) as failed:
+                await store.claim(rm("one"), A.id, None, 0)
+            assert not isinstance(failed.value, Conflict)
+            assert tap.tried[good] == 0
+            # The next call goes to the other server. The first write may arrive at last.
+            proxy.flowing.set()
+            assert (await claimed_at_last(store, rm("one"), A.id)).epoch in {1, 2}
+            assert tap.tried[good] >= 1
+
+
+async def test_a_store_that_was_wiped_begins_anew(fragile: EtcdServer, options: Coordination) -> None:
+    """Leases and records are gone; epochs go on above what the RM names, and watches see the new store."""
+    async with opened(options) as store, watching(store) as snapshots:
+        await insisted(lambda: store.join(A))
+        for number in range(20):
+            await store.compare_and_set(f"shared/{number}", b"", 0)
+        claimed = await store.claim(rm("one"), A.id, None, 7)
+        await until(snapshots, lambda seen: seen.rms == {rm("one"): claimed})
+        fragile.wipe()
+        with pytest.raises(LeaseLost):
+            await insisted(lambda: store.renew(A))
+        await until(snapshots, lambda seen: not seen.members and not seen.rms and not seen.documents)
+        with pytest.raises(Conflict):
+            await store.claim(rm("one"), A.id, claimed, claimed.epoch)
+        await insisted(lambda: store.join(B))
+        again = await store.claim(rm("one"), B.id, None, claimed.epoch)
+        assert again.epoch == claimed.epoch + 1
+        assert again.revision < claimed.revision
+        seen = await until(snapshots, lambda seen: rm("one") in seen.rms)
+        assert (seen.rms, set(seen.members)) == ({rm("one"): again}, {B.id})
+
+
+async def test_values_of_a_wiped_store_are_not_taken_for_the_old(
+    fragile: EtcdServer, options: Coordination
+) -> None:
+    """The same key at the same revision with another value, after a wipe, is read as it is."""
+    async with opened(options) as store, watching(store) as snapshots:
+        fragile.wipe()
+        old = await insisted(lambda: store.compare_and_set("shared/one", b"old", 0))
+        await until(snapshots, lambda seen: seen.documents["shared/one"].value == b"old")
+        fragile.wipe()
+        new = await insisted(lambda: store.compare_and_set("shared/one", b"new", 0))
+        assert new == old
+        await until(snapshots, lambda seen: seen.documents["shared/one"].value == b"new")
+
+
+async def test_a_record_of_a_wiped_store_is_not_replaced_for_its_revision(
+    fragile: EtcdServer, options: Coordination
+) -> None:
+    """Another member's record with the revision of an own one from before a wipe stays as it is."""
+    async with opened(options) as store, opened(options) as other:
+        fragile.wipe()
+        await insisted(lambda: store.join(A))
+        old = await store.claim(rm("one"), A.id, None, 0)
+        fragile.wipe()
+        await insisted(lambda: other.join(B))
+        new = await other.claim(rm("one"), B.id, None, 7)
+        assert new.revision == old.revision
+        await insisted(lambda: store.join(A))
+        with pytest.raises(Conflict):
+            await store.release(old)
+        with pytest.raises(Conflict):
+            await store.claim(rm("one"), A.id, old, 9)
+        assert await record(store, rm("one")) == new
+
+
+async def test_events_lost_by_compaction_are_read(fragile: EtcdServer, options: Coordination) -> None:
+    """What happened while the watch was cut, and was compacted since, is seen when it is back."""
+    async with Proxy(fragile.target) as proxy:
+        behind = replace(options, hosts=(proxy.target,))
+        async with (
+            opened(options) as store,
+            opened(behind, reread=10 * PATIENCE, patience=2.0) as reader,
+            watching(reader) as snapshots,
+        ):
+            await store.join(A)
+            first = await store.claim(rm("one"), A.id, None, 0)
+            await until(snapshots, lambda seen: seen.rms == {rm("one"): first})
+            proxy.upstream = ""
+            await proxy.cut()
+            # A release and a deletion, of which no watch will ever tell.
+            released = await store.release(first)
+            await store.leave()
+            async with Etcd3Client([fragile.target]) as client:
+                assert client.kv is not None
+                revision = await store.compare_and_set("documents", b"", 0)
+                await client.kv.compact(revision, physical=True)
+            proxy.upstream = fragile.target
+            seen = await until(snapshots, lambda seen: not seen.members)
+            assert seen.rms == {rm("one"): released}
+
+
+async def test_a_lease_ends_after_etcd_was_restarted_but_never_early(
+    fragile: EtcdServer, options: Coordination
+) -> None:
+    """etcd counts a lease anew when it is started: takeover comes later, not before its time."""
+    short = replace(options, lease=3.0)
+    async with opened(short) as store, opened(options) as other:
+        await other.join(B)
+        await store.join(A)
+        own = await other.claim(rm("one"), B.id, None, 0)
+        await other.claim(rm("one"), A.id, own, 0)
+        renewed = time.monotonic()
+        await store.renew(A)
+        fragile.restart()
+        started = time.monotonic()
+        taken = await insisted(lambda: claimed_at_last(other, rm("one"), B.id))
+        assert time.monotonic() - renewed >= short.lease
+        assert time.monotonic() - started < PATIENCE
+        assert taken.epoch == 3
+        assert await record(other, rm("one")) == taken
+
+
+async def filled(store: EtcdStore) -> int:
+    """Write until etcd is full; the revision of the last write."""
+    revision = 0
+    while True:
+        try:
+            revision = await store.compare_and_set("k", bytes(100_000), revision)
+        except Refused:
+            return revision
+
+
+async def test_a_full_etcd_keeps_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is to be published waits, and so do claims; both are written once there is room."""
+    monkeypatch.setattr(etcd_module, "LOAD_EVERY", 0.0)
+    with EtcdServer(flags=("--quota-backend-bytes=500000",)) as server:
+        async with opened(server.options()) as store, Etcd3Client([server.target]) as admin:
+            await store.join(A)
+            revision = await filled(store)
+            loaded = replace(A, load={rm("one"): 0.5})
+            with capture_logs() as lines:
+                for _ in range(3):
+                    await store.renew(loaded)
+                assert store.trouble.startswith("the store cannot be written, and decisions go on: etcd at")
+                assert "space exceeded" in store.trouble
+                with pytest.raises(StoreError):
+                    await store.claim(rm("one"), A.id, None, 0)
+                assert (await present(store)).members == {A.id: A}
+                assert admin.kv is not None
+                assert admin.maintenance is not None
+                await admin.kv.compact(revision, physical=True)
+                await admin.maintenance.defragment()
+                for alarm in (await admin.maintenance.alarms()).alarms:
+                    await admin.maintenance.alarm_deactivate(AlarmType.NOSPACE, member_id=alarm.memberID)
+                await store.renew(loaded)
+                assert (await present(store)).members == {A.id: loaded}
+            assert store.trouble == ""
+            assert (await store.claim(rm("one"), A.id, None, 0)).owner == A.id
+            told = ["the store cannot be written", "the store can be written again"]
+            assert [line["event"] for line in lines] == told

@@ -1,0 +1,139 @@
+"""The way into a cluster: service accounts, kubeconfigs, and what is said when they are missing."""
+
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from licorne_server.process.coordination import Coordination, read_coordination
+from licorne_server.process.settings import SettingsError
+from licorne_server.store.coordination.kubernetes import KubernetesStore
+from licorne_server.store.coordination.kubernetes.access import Access
+from licorne_server.store.coordination.secret import deployment_secret
+from licorne_server.store.coordination.store import Document, StoreError
+from support.coordination.api_cluster import NAMESPACE
+from support.coordination.api_server import TOKEN, ApiServer, served
+from support.coordination.backends import member
+from support.coordination.kubernetes import KubernetesBackend, kubeconfig
+from support.peers.tls import FILES
+
+
+def account(folder: Path) -> Path:
+    """The folder of a pod's service account."""
+    (folder / "token").write_text(TOKEN)
+    (folder / "ca.crt").write_bytes((FILES / "ca.pem").read_bytes())
+    (folder / "namespace").write_text(f"{NAMESPACE}\n")
+    return folder
+
+
+def of(prefix: str = f"{NAMESPACE}/test") -> Coordination:
+    """The store of that place."""
+    return Coordination(backend="kubernetes", prefix=prefix, lease=60.0)
+
+
+async def test_a_pod_gets_in_with_its_account(tmp_path: Path) -> None:
+    """Token, authority and namespace are those that the pod has been given."""
+    async with served(ApiServer(), (FILES / "server.pem", FILES / "server.key")) as url:
+        parts = urlsplit(url)
+        environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(parts.port)}
+        store = KubernetesStore(of("test"), Access(account=account(tmp_path), environ=environ))
+        revision = await store.compare_and_set("shared/one", b"1", 0)
+        assert await store.read("shared/one") == Document(value=b"1", revision=revision)
+        await store.close()
+
+
+async def test_an_authority_that_is_another_one_is_refused(tmp_path: Path) -> None:
+    """A member talks to nobody but its cluster."""
+    async with served(ApiServer(), (FILES / "server.pem", FILES / "server.key")) as url:
+        environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(urlsplit(url).port)}
+        folder = account(tmp_path)
+        (folder / "ca.crt").write_bytes((FILES / "stranger.pem").read_bytes())
+        store = KubernetesStore(of("test"), Access(account=folder, environ=environ))
+        with pytest.raises(StoreError, match="certificate"):
+            await store.read("shared/one")
+        await store.close()
+
+
+async def test_a_token_that_was_replaced_is_read_again(tmp_path: Path) -> None:
+    """After 401 the next call has the credentials of now."""
+    api = ApiServer()
+    async with served(api) as url:
+        store = KubernetesStore(of(), Access(environ={"KUBECONFIG": str(kubeconfig(tmp_path, url))}))
+        await store.read("shared/one")
+        api.tokens = {"the-next-one"}
+        with pytest.raises(StoreError, match="401"):
+            await store.read("shared/one")
+        kubeconfig(tmp_path, url, "the-next-one")
+        assert await store.read("shared/one") == Document()
+        await store.close()
+
+
+async def test_a_kubeconfig_that_cannot_be_read_is_an_error_of_the_call(tmp_path: Path) -> None:
+    """Somebody may break the file while the member runs."""
+    file = tmp_path / "kubeconfig"
+    file.write_text("no: kubeconfig")
+    store = KubernetesStore(of(), Access(environ={"KUBECONFIG": str(file)}))
+    with pytest.raises(StoreError, match="no way into Kubernetes"):
+        await store.read("shared/one")
+    await store.close()
+
+
+async def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """A member that starts in it says so, and not that its lease has ended."""
+    async with served(ApiServer()) as url:
+        access = Access(environ={"KUBECONFIG": str(kubeconfig(tmp_path, url))})
+        store = KubernetesStore(of("nowhere/test"), access)
+        for write in (store.join(member("a")), store.compare_and_set("shared/one", b"1", 0)):
+            with pytest.raises(StoreError, match='namespaces "nowhere" not found') as failure:
+                await write
+            assert type(failure.value) is StoreError
+        await store.close()
+
+
+async def test_the_secret_of_the_members_is_no_config_map(
+    kubernetes_backend: KubernetesBackend, api: ApiServer
+) -> None:
+    """Whoever may read the config maps of the namespace does not read what members trust each other by."""
+    one, other = kubernetes_backend.open(), kubernetes_backend.open()
+    secret = await deployment_secret(one)
+    assert await deployment_secret(other) == secret
+    assert {plural for plural, _ in api.cluster.objects} == {"secrets"}
+    assert {call for call in api.calls if call[1] == "secrets"} == {("get", "secrets"), ("create", "secrets")}
+    await one.close()
+    await other.close()
+
+
+def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operator reads what to install."""
+    monkeypatch.setitem(sys.modules, "kubernetes_asyncio", None)
+    with pytest.raises(SettingsError, match=r"pip install 'licorne-server\[kubernetes\]'"):
+        KubernetesStore(of(), Access(environ={"KUBECONFIG": str(kubeconfig(tmp_path, "http://x"))}))
+
+
+def test_a_pod_without_a_token_is_told_so(tmp_path: Path) -> None:
+    """The chart mounts it; others read how."""
+    environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    with pytest.raises(SettingsError, match="automountServiceAccountToken"):
+        KubernetesStore(of(), Access(account=tmp_path, environ=environ))
+
+
+def test_no_credentials_at_all_are_told(tmp_path: Path) -> None:
+    """Outside of a cluster a kubeconfig is needed."""
+    with pytest.raises(SettingsError, match="there is no kubeconfig"):
+        KubernetesStore(of(), Access(environ={"KUBECONFIG": str(tmp_path / "none")}))
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("kubernetes://licorne/Queues", "the name must have lower-case"),
+        ("kubernetes://licorne/a/b", "the namespace must have lower-case"),
+        ("kubernetes://licorne", "outside of a pod name the namespace"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused(tmp_path: Path, address: str, message: str) -> None:
+    """The address of the store is checked before a call is made."""
+    access = Access(environ={"KUBECONFIG": str(kubeconfig(tmp_path, "http://127.0.0.1:1"))})
+    with pytest.raises(SettingsError, match=message):
+        KubernetesStore(read_coordination(address), access)

@@ -1,0 +1,178 @@
+"""The lease of a member: renewals, the self-stop, and what follows when it is lost."""
+
+from collections.abc import Callable
+
+import pytest
+
+from licorne_core.values.ids import RmId
+from licorne_server.store.coordination.lease import MOST_LOADS, RATE_ERROR, SystemMemberClock, stop_after
+from licorne_server.store.coordination.store import Snapshot
+from licorne_server.wire.errors import CallError
+from support.coordination.deployment import LEASE, Deployment
+
+Deploy = Callable[..., Deployment]
+
+
+@pytest.mark.parametrize("lease", [2.0, 6.0, 15.0, 600.0])
+def test_the_self_stop_is_before_any_claim(lease: float) -> None:
+    """With a slow clock here and a fast one there, time is left for what was decided."""
+    last_decision = stop_after(lease) / (1 - RATE_ERROR)
+    first_claim = lease / (1 + RATE_ERROR)
+    assert last_decision + lease / 6 <= first_claim
+    assert stop_after(lease) > 0.8 * lease
+
+
+def test_a_paused_process_may_not_decide(deploy: Deploy) -> None:
+    """The clock alone stops a member, though none of its timers has run."""
+    deployment = deploy("a:1")
+    (node,) = deployment.nodes
+    node.take("rm")
+    node.loop.pause()
+    deployment.pass_time(stop_after(LEASE) - 1.2)
+    assert node.member.may_decide()
+    deployment.pass_time(1.3)
+    assert not node.member.may_decide()
+    assert not node.lost
+
+
+def test_the_self_stop_counts_from_the_sending(deploy: Deploy) -> None:
+    """The time that the answer to a renewal takes is no time to decide in."""
+    deployment = deploy("a:1")
+    (node,) = deployment.nodes
+    node.weather.slow = 1.0
+    deployment.pass_time(5.0)
+    renewals = node.member.counts().renewals
+    while node.member.counts().renewals == renewals:
+        deployment.pass_time(0.01)
+    node.network.is_cut_from_store = True
+    # Slow answers take 0.9 s at least.
+    deployment.pass_time(stop_after(LEASE) - 0.9)
+    assert not node.member.may_decide()
+
+
+def test_a_suspended_machine_may_not_decide(deploy: Deploy) -> None:
+    """Time counts in which the machine slept: an answer from before does not undo the self-stop."""
+    deployment = deploy("a:1")
+    (node,) = deployment.nodes
+    node.take("rm")
+    run = node.member.me()
+    node.loop.pause(is_suspended=True)
+    deployment.pass_time(20.0)
+    assert not node.member.may_decide()
+    node.loop.resume()
+    deployment.pass_time(2.0)
+    assert node.lost == ["rm"]
+    assert node.member.me() != run
+
+
+def test_a_member_that_cannot_renew_ends_its_rms_and_comes_back_as_another(deploy: Deploy) -> None:
+    """It stops in time, ends all RMs once, and joins under a new id when the store is there again."""
+    deployment = deploy("a:1")
+    (node,) = deployment.nodes
+    first = node.take("rm")
+    run = node.member.me()
+    node.network.is_cut_from_store = True
+    deployment.pass_time(LEASE)
+    assert node.lost == ["rm"]
+    assert node.member.epoch(RmId("rm")) == 0
+    with pytest.raises(CallError, match="has no lease"):
+        node.take("rm")
+    node.network.is_cut_from_store = False
+    deployment.pass_time(3.0)
+    assert node.member.me() != run
+    assert node.member.problem() == ""
+    assert [*deployment.store.snapshot.members] == [node.member.me()]
+    again = node.take("rm")
+    assert isinstance(first, int)
+    assert isinstance(again, int)
+    assert again > first
+    assert node.member.counts().fenced == 1
+
+
+def test_a_removed_lease_is_noticed_within_a_renewal(deploy: Deploy) -> None:
+    """A member whose lease somebody has removed ends its RMs with the next renewal."""
+    deployment = deploy("a:1")
+    (node,) = deployment.nodes
+    node.take("rm")
+    deployment.store.leave(node.member.me())
+    deployment.pass_time(1.2)
+    assert node.lost == ["rm"]
+
+
+def test_no_new_lease_before_all_has_ended(deploy: Deploy) -> None:
+    """A member does not decide again, and does not join, while an RM of its last run may still be sent
+    something."""
+    deployment = deploy("a:1")
+    (node,) = deployment.nodes
+    node.take("rm")
+    node.drain_seconds, node.failures = 2.0, 2
+    deployment.store.wipe(Snapshot())
+    deployment.pass_time(7.0)
+    assert not node.member.may_decide()
+    assert not deployment.store.snapshot.members
+    assert not node.lost
+    deployment.pass_time(3.0)
+    assert node.lost == ["rm"]
+    assert node.member.may_decide()
+
+
+def test_a_restart_of_the_store_costs_no_lease(deploy: Deploy) -> None:
+    """A member rides out an outage of the store that is shorter than its margin."""
+    deployment = deploy("a:1")
+    (node,) = deployment.nodes
+    epoch = node.take("rm")
+    deployment.store.is_down = True
+    deployment.pass_time(2.5)
+    deployment.store.restart()
+    deployment.pass_time(5.0)
+    assert node.take("rm") == epoch
+    assert not node.lost
+    assert node.member.counts().failures > 0
+    assert node.member.problem() == ""
+
+
+def test_a_fault_of_the_backend_ends_no_task(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception that no backend should raise counts as a renewal that failed."""
+    deployment = deploy("a:1")
+    (node,) = deployment.nodes
+    run = node.member.me()
+
+    async def renew(member: object) -> None:
+        raise KeyError(member)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(node.store, "renew", renew)
+        deployment.pass_time(2.0)
+        assert "failed" in node.member.problem()
+    deployment.pass_time(2.0)
+    assert node.member.problem() == ""
+    assert node.member.me() == run
+
+
+def test_what_cannot_be_written_is_told_though_the_lease_lives(deploy: Deploy) -> None:
+    """A member whose store is full decides on, and says what is wrong until it is over."""
+    deployment = deploy("a:1")
+    (node,) = deployment.nodes
+    for trouble in ("the store is full", ""):
+        node.member.store.trouble = trouble
+        deployment.pass_time(2 * LEASE)
+        assert node.member.may_decide()
+        assert node.member.problem() == trouble
+
+
+def test_the_load_is_published_and_bounded(deploy: Deploy) -> None:
+    """Others see the load of this member with its next renewal, the highest if it has very many RMs."""
+    deployment = deploy("a:1")
+    (node,) = deployment.nodes
+    node.load = {RmId(f"rm{number}"): float(number) for number in range(MOST_LOADS + 5)}
+    deployment.pass_time(1.2)
+    (member,) = deployment.store.snapshot.members.values()
+    assert len(member.load) == MOST_LOADS
+    assert min(member.load.values()) == 5.0
+
+
+def test_the_clock_of_this_machine_goes_on() -> None:
+    """Elapsed time never falls, and the wall clock is that of people."""
+    clock = SystemMemberClock()
+    assert clock.elapsed() <= clock.elapsed()
+    assert clock.unix() > 1.7e9

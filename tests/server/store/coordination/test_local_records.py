@@ -1,0 +1,117 @@
+"""The records of the backend `local`, without a socket: what time and bounds do to them."""
+
+import pytest
+
+from licorne_core.values.ids import RmId
+from licorne_server.store.coordination import local_records
+from licorne_server.store.coordination.local_records import Records
+from licorne_server.store.coordination.store import (
+    MAX_DOCUMENT,
+    Conflict,
+    LeaseLost,
+    Member,
+    MemberId,
+    StoreError,
+)
+
+LEASE = 6.0
+
+
+def member(name: str, load: float = 0.0) -> Member:
+    """A member, with one RM's load."""
+    return Member(id=MemberId(name), name=name, address=f"unix:/{name}", load={RmId("rm"): load})
+
+
+A, B = member("a"), member("b")
+RM = RmId("rm")
+
+
+def joined(*members: Member) -> Records:
+    """Records with these members since time 0."""
+    records = Records()
+    for each in members:
+        records.join(each, LEASE, 0.0)
+    return records
+
+
+def test_a_lease_lives_until_its_end_and_no_longer() -> None:
+    """Up to the last moment the owner keeps its RM; at the end of its lease another may claim it."""
+    records = joined(A)
+    records.join(B, 100.0, 0.0)
+    claimed = records.claim(A.id, RM, A.id, None, 0, 1.0)
+    records.renew(A, 4.0)
+    assert records.next_end() == 4.0 + LEASE
+    with pytest.raises(Conflict):
+        records.claim(B.id, RM, B.id, claimed, 0, 9.999)
+    taken = records.claim(B.id, RM, B.id, claimed, 0, 10.0)
+    assert (taken.owner, taken.epoch) == (B.id, 2)
+    with pytest.raises(LeaseLost):
+        records.renew(A, 10.0)
+
+
+def test_a_member_whose_lease_was_ended_owns_nothing_at_once() -> None:
+    """An eviction does not wait for the lease: in the same moment the RM is claimed."""
+    records = joined(A, B)
+    claimed = records.claim(A.id, RM, A.id, None, 0, 1.0)
+    records.end(A.id)
+    assert set(records.snapshot(1.0).members) == {B.id}
+    assert records.claim(B.id, RM, B.id, claimed, 0, 1.0).owner == B.id
+
+
+def test_watchers_are_not_woken_by_load_alone() -> None:
+    """Renewals and load are no change; a member that drains is one, and so is the end of a lease."""
+    records = joined(A)
+    before = records.changes
+    records.renew(member("a", load=0.5), 1.0)
+    assert records.changes == before
+    assert records.snapshot(1.0).members[A.id].load == {RM: 0.5}
+    records.expire(1.0 + LEASE)
+    assert records.changes == before + 1
+
+
+def test_counts_go_on_above_the_start() -> None:
+    """A supervisor that starts anew gives no epoch and no revision of an earlier one."""
+    records = Records(1_000)
+    records.join(A, LEASE, 0.0)
+    assert records.claim(A.id, RM, A.id, None, 0, 0.0).epoch == 1_001
+    assert records.compare_and_set("shared/one", b"", 0) > 1_000
+
+
+def test_of_too_many_records_the_one_released_first_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of RMs are bounded. An epoch that went with its record does not come again."""
+    monkeypatch.setattr(local_records, "MAX_RECORDS", 2)
+    records = joined(A)
+    first = records.claim(A.id, RmId("first"), A.id, None, 70, 0.0)
+    records.claim(A.id, RmId("second"), A.id, None, 0, 0.0)
+    with pytest.raises(StoreError):
+        records.claim(A.id, RmId("third"), A.id, None, 0, 0.0)
+    records.release(A.id, first)
+    records.claim(A.id, RmId("third"), A.id, None, 0, 0.0)
+    assert set(records.snapshot(0.0).rms) == {"second", "third"}
+    records.release(A.id, records.snapshot(0.0).rms[RmId("second")])
+    assert records.claim(A.id, RmId("first"), A.id, None, 0, 0.0).epoch == 72
+
+
+def test_members_and_documents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond its bounds the store says so, and what is there stays."""
+    monkeypatch.setattr(local_records, "MAX_MEMBERS", 1)
+    monkeypatch.setattr(local_records, "MAX_BYTES", 8)
+    records = joined(A)
+    with pytest.raises(StoreError, match="1 members"):
+        records.join(B, LEASE, 0.0)
+    revision = records.compare_and_set("key", b"12345", 0)
+    with pytest.raises(StoreError, match="8 bytes"):
+        records.compare_and_set("key", b"123456", revision)
+    with pytest.raises(StoreError, match="8 bytes"):
+        records.compare_and_set("other", b"", 0)
+    with pytest.raises(ValueError, match="'key'"):
+        records.compare_and_set("key", bytes(MAX_DOCUMENT + 1), revision)
+    with pytest.raises(ValueError, match="1024 characters"):
+        records.compare_and_set("k" * 1_025, b"", 0)
+    assert records.read("key").value == b"12345"
+    monkeypatch.setattr(local_records, "MAX_BYTES", 100)
+    monkeypatch.setattr(local_records, "MAX_DOCUMENTS", 1)
+    with pytest.raises(StoreError, match="1 documents"):
+        records.compare_and_set("k", b"", 0)
+    records.compare_and_set("key", None, revision)
+    records.compare_and_set("k", b"1234567", 0)

@@ -1,0 +1,238 @@
+"""Budgets of two members in two servers, which share a store and one budget."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import grpc
+import pytest
+
+from licorne.v1 import admin_pb2 as pb
+from licorne.v1 import state_pb2 as sp
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_core.values.ids import RmId
+from licorne_server.assembly.server import Server
+from licorne_server.process.settings import Settings
+from licorne_server.rms.budgets.definitions import KEY
+from licorne_server.rms.budgets.escrow import BUDGETS
+from licorne_server.rms.budgets.members import PAUSE
+from licorne_server.rms.budgets.slices import Escrowed, decode
+from licorne_server.store.coordination.ownership import Alone
+from licorne_server.store.coordination.store import Conflict, Document, Member, MemberId, Ownership, Snapshot
+from licorne_server.testing import VirtualClock
+from support.peers.shim import FREE_PLANS, LOOPBACK, Shim, ask, connected, hang_up, info_of, new_allocations
+
+T = TypeVar("T")
+TEXT = "budgets: [{name: company, limit: {vcore: 1000m}, members: [{rm: '*'}]}]"
+
+
+class Documents:
+    """A store of documents alone."""
+
+    lease = 1.0
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.documents: dict[str, Document] = {}
+        self.owners: dict[RmId, tuple[MemberId, int]] = {}
+        self.members: set[MemberId] = set()
+        self._revision = 0
+
+    async def read(self, key: str) -> Document:
+        """See `Store`."""
+        return self.documents.get(key, Document())
+
+    async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
+        """See `Store`."""
+        if self.documents.get(key, Document()).revision != revision:
+            raise Conflict(key)
+        self._revision += 1
+        if value is None:
+            del self.documents[key]
+        else:
+            self.documents[key] = Document(value=value, revision=self._revision)
+        return self._revision
+
+    async def close(self) -> None:
+        """See `Store`. The other member goes on."""
+
+    def budget(self) -> Escrowed:
+        """The document of the budget."""
+        return decode(self.documents[f"{BUDGETS}company"].value)
+
+
+class ReadTogether(Documents):
+    """The same; each of two members that start has read before the other one writes."""
+
+    def __init__(self) -> None:
+        """Both read twice."""
+        super().__init__()
+        self._barrier = asyncio.Barrier(2)
+        self._left = 4
+
+    async def read(self, key: str) -> Document:
+        """See `Store`."""
+        found = await super().read(key)
+        if key == KEY and self._left:
+            self._left -= 1
+            await self._barrier.wait()
+        return found
+
+
+class OneOfTwo(Alone):
+    """The ownership of a member that takes every RM that comes to it."""
+
+    def __init__(self, store: Documents, name: str) -> None:
+        """Join."""
+        super().__init__(1)
+        self.shared = store
+        self.store = store  # type: ignore[assignment]
+        self.name = MemberId(name)
+        store.members.add(self.name)
+
+    async def take(self, rm_id: RmId, named: int = 0) -> int | Member:
+        """Own the RM, with a higher epoch unless it is owned here already."""
+        owner, epoch = self.shared.owners.get(rm_id, (MemberId(""), 0))
+        if owner != self.name:
+            epoch += 1
+            self.shared.owners[rm_id] = (self.name, epoch)
+        return epoch
+
+    def epoch(self, rm_id: RmId) -> int:
+        """The epoch of an RM that is owned here."""
+        owner, epoch = self.shared.owners.get(rm_id, (MemberId(""), 0))
+        return epoch if owner == self.name else 0
+
+    def snapshot(self) -> Snapshot:
+        """All that is stored."""
+        return Snapshot(
+            members={name: Member(id=name, name=name, address="") for name in self.shared.members},
+            rms={
+                rm_id: Ownership(rm_id=rm_id, owner=owner, epoch=epoch)
+                for rm_id, (owner, epoch) in self.shared.owners.items()
+            },
+            documents=dict(self.shared.documents),
+        )
+
+
+@pytest.fixture
+def store() -> Documents:
+    """The store of both members."""
+    return Documents()
+
+
+@asynccontextmanager
+async def member(
+    store: Documents, name: str, clock: VirtualClock, file: Path | None = None
+) -> AsyncIterator[Server]:
+    """One member, whose clock the test moves."""
+    settings = Settings(listen=LOOPBACK, http=None, drain=1.0, rms=FREE_PLANS, budgets_file=file)
+    server = Server(settings, clock=clock, ownership=OneOfTwo(store, name))
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop(at_once=True)
+
+
+async def meanwhile(clock: VirtualClock, wanted: Awaitable[T]) -> T:
+    """What is waited for, while rounds go on."""
+    task = asyncio.ensure_future(wanted)
+    while not task.done():
+        await clock.advance(PAUSE)
+    return await task
+
+
+async def rounds(clock: VirtualClock, count: int) -> None:
+    """Rounds of the members with this clock."""
+    for _ in range(count):
+        await clock.advance(PAUSE)
+
+
+async def test_two_members_share_a_budget(store: Documents) -> None:
+    """Each member spends slices only; what one frees the other gets, and all of it is told.
+
+    What the first uses beyond its fair part is an overdraft from the moment at which the second wants it.
+    """
+    clock = VirtualClock()
+    async with (
+        member(store, "m1", clock) as first,
+        member(store, "m2", clock) as second,
+        connected(first) as one,
+        connected(second) as two,
+    ):
+        await AdminStub(one).UpdateBudgets(pb.UpdateBudgetsRequest(budgets=TEXT))
+        await rounds(clock, 8)
+        assert second.budgets.definition.definition.revision == 1
+        near, far = Shim(one, "near"), Shim(two, "far")
+        [calls, others] = [await shim.set_up(vcore=10_000) for shim in (near, far)]
+        await near.ask(calls[0], *(ask(f"a{number}") for number in range(8)))
+        await meanwhile(clock, new_allocations(calls[0], 8))
+        await far.ask(others[0], *(ask(f"b{number}") for number in range(4)))
+        await meanwhile(clock, new_allocations(others[0], 2))
+        await rounds(clock, 30)
+        holdings = store.budget().holdings.items()
+        held = {str(rm_id): one.slice["vcore"] for rm_id, one in holdings}
+        over = {str(rm_id): one.overdraft.get("vcore", 0) for rm_id, one in holdings}
+        assert held == {"near": 800 - over["near"], "far": 200}
+        assert 200 <= over["near"] <= 300
+
+        [budget] = (await StateStub(one).ListBudgets(sp.ListBudgetsRequest())).budgets
+        assert (budget.sliced, budget.counting, dict(budget.unassigned)) == (True, False, {"vcore": 0})
+        here = {held.rm_id: (held.here, held.slice["vcore"]) for held in budget.holdings}
+        assert here == {"near": (True, held["near"]), "far": (False, 200)}
+        [want] = [held.wanted for held in budget.holdings if held.rm_id == "far"]
+        assert 200 <= want["vcore"] <= 400, "a want is published within a factor of two"
+
+
+async def test_members_that_start_together_have_one_definition(tmp_path: Path) -> None:
+    """The file of the faster one is in force everywhere, and the other one starts as well."""
+    file = tmp_path / "budgets.yaml"
+    file.write_text("budgets: [{name: all, limit: {vcore: 5}, members: [{}]}]\n")
+    store, clock = ReadTogether(), VirtualClock()
+    async with AsyncExitStack() as stack:
+        members = [stack.enter_async_context(member(store, name, clock, file)) for name in ("a", "b")]
+        servers = await asyncio.gather(*members)
+        definitions = [server.budgets.definition.definition for server in servers]
+        assert definitions[0] == definitions[1]
+        assert definitions[0].revision == 1
+
+
+async def test_forgetting_an_rm_frees_its_slices(store: Documents) -> None:
+    """Nothing stays of an RM that was forgotten, whichever member had it."""
+    clock = VirtualClock()
+    async with member(store, "m1", clock) as server, connected(server) as channel:
+        admin = AdminStub(channel)
+        await admin.UpdateBudgets(pb.UpdateBudgetsRequest(budgets=TEXT))
+        await rounds(clock, 8)
+        shim = Shim(channel)
+        calls = await shim.set_up()
+        await shim.ask(calls[0], ask("a"))
+        await meanwhile(clock, new_allocations(calls[0], 1))
+        assert store.budget().holdings[RmId("rm")].slice["vcore"] >= 100
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await admin.ReleaseBudget(pb.ReleaseBudgetRequest(rm_id="rm"))
+        assert info_of(raised.value)[0] == "RM_SERVED"
+        await hang_up(server, *calls)
+        await admin.ForgetRm(pb.ForgetRmRequest(rm_id="rm", force=True))
+        assert not store.budget().holdings
+
+
+async def test_a_dead_members_rm_is_released_on_request(store: Documents) -> None:
+    """An RM that comes back nowhere is freed by an operator at any member."""
+    clock = VirtualClock()
+    async with member(store, "m1", clock) as first, connected(first) as one:
+        await AdminStub(one).UpdateBudgets(pb.UpdateBudgetsRequest(budgets=TEXT))
+        async with member(store, "m2", clock) as second, connected(second) as two:
+            await rounds(clock, 8)
+            shim = Shim(two)
+            calls = await shim.set_up()
+            await shim.ask(calls[0], ask("a"))
+            await meanwhile(clock, new_allocations(calls[0], 1))
+        store.members.remove(MemberId("m2"))
+        answer = await AdminStub(one).ReleaseBudget(pb.ReleaseBudgetRequest(rm_id="rm"))
+        assert answer.budgets == 1
+        assert not store.budget().holdings

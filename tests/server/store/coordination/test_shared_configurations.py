@@ -1,0 +1,164 @@
+"""Configurations and operators' marks follow their RM to its next owner."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from random import Random
+
+import grpc
+import pytest
+
+from licorne.v1.admin_pb2 import (
+    ForgetRmRequest,
+    HoldApplicationRequest,
+    SetNodeSchedulableRequest,
+    SetQueueStoppedRequest,
+)
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne.v1.state_pb2 import ListRmsRequest
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_core.config import load
+from licorne_core.values.ids import NodeId, PartitionName, RmId
+from licorne_server.store.configurations.revisions import Damaged, Revisions, Source
+from licorne_server.store.configurations.shared import pack, unpack
+from licorne_server.store.coordination.store import MAX_DOCUMENT
+from support.peers.members import SECRET, Deployment, Documents, members
+from support.peers.shim import Shim, application, connected
+from support.server.configuring import A, Admin, B, C, refusal, text
+
+PARTITION = PartitionName("[rm]default")
+
+
+@pytest.fixture
+async def two() -> AsyncIterator[Deployment]:
+    """Members `a` and `b`, of which `a` gets the RM."""
+    async with members("a", "b") as deployment:
+        deployment.home = "a"
+        yield deployment
+
+
+async def move(deployment: Deployment) -> None:
+    """Member `a` loses the RM, and `b` gets it."""
+    deployment.give("rm", "b")
+    await deployment.servers["a"].ownership.on_lost(RmId("rm"), "it is moved")
+
+
+async def test_what_operators_did_is_in_force_at_the_next_owner(two: Deployment) -> None:
+    """The applied configuration has its revision, author and comment there; nodes and queues their marks."""
+    drain = SetNodeSchedulableRequest(rm_id="rm", node_id="n0", message="disk")
+    stop = SetQueueStoppedRequest(rm_id="rm", queue="root.b", stopped=True)
+    a, b = two.servers["a"], two.servers["b"]
+    async with connected(a) as channel:
+        await Shim(channel).set_up(config=A)
+        assert (await Admin(channel).apply(B, comment="why")).persistent
+        await AdminStub(channel).SetNodeSchedulable(drain)
+        await AdminStub(channel).SetQueueStopped(stop)
+        before = await Admin(channel).history(with_config=True)
+    await move(two)
+    async with connected(b) as channel:
+        await Shim(channel).set_up(config=A)
+        assert await Admin(channel).in_force() == (B, 2, "operator")
+        assert await Admin(channel).history(with_config=True) == before
+        with pytest.raises(grpc.aio.AioRpcError) as stale:
+            await Admin(channel).apply(C, base=1)
+        assert refusal(stale.value).reason == "STALE_REVISION"
+    assert b.scheduler.views.node(PARTITION, NodeId("n0")).closed
+    assert b.scheduler.views.queue(PARTITION, "root.b").state == "Stopped"
+    [disk, _] = b.changes.configurations.get("rm").marks
+    assert (disk.name, disk.why, bool(disk.by)) == ("n0", "disk", True)
+
+
+async def test_an_operator_is_answered_when_the_act_is_stored(two: Deployment) -> None:
+    """An act that was answered is known to the next owner, whenever this one ends."""
+    store = two.servers["a"].ownership.store
+    assert isinstance(store, Documents)
+    node = SetNodeSchedulableRequest(rm_id="rm", node_id="n0", message="disk")
+    app = HoldApplicationRequest(rm_id="rm", application_id="app", held=True)
+    async with connected(two.servers["a"]) as channel:
+        shim = Shim(channel)
+        _, applications, _ = await shim.set_up(config=A)
+        await shim.applications(applications, application("app", queue="root.a"))
+        admin = AdminStub(channel)
+        for act in (
+            partial(admin.SetNodeSchedulable, node),
+            partial(admin.SetQueueStopped, SetQueueStoppedRequest(rm_id="rm", queue="root.a", stopped=True)),
+            partial(admin.HoldApplication, app),
+        ):
+            store.open.clear()
+            store.waiting.clear()
+            answer = asyncio.ensure_future(act())
+            await store.waiting.wait()
+            # The server has answered another call that came later.
+            await StateStub(channel).ListRms(ListRmsRequest())
+            assert not answer.done()
+            before = dict(store.documents)
+            store.open.set()
+            await answer
+            assert store.documents != before
+
+
+async def test_a_former_owner_stores_nothing(two: Deployment) -> None:
+    """A change that reaches a former owner late is refused, and the next owner's stays."""
+    a, b = two.servers["a"], two.servers["b"]
+    async with connected(a) as channel:
+        await Shim(channel).register(A)
+        two.give("rm", "b")
+        async with connected(b) as other:
+            await Shim(other).register(A)
+            await Admin(other).apply(B)
+        before = dict(two.stores[SECRET].documents)
+        after = a.changes.configurations.after_change(
+            a.changes.configurations.get("rm"), load(C), Source.OPERATOR, by="ann"
+        )
+        with pytest.raises(OSError, match="RM rm has another owner"):
+            await a.changes.configurations.keeper.prepare(after)
+        a.changes.configurations.keeper.save(after)
+        await a.changes.configurations.keeper.close()
+        assert two.stores[SECRET].documents == before
+
+
+async def test_forgotten_revisions_are_deleted_from_the_store(two: Deployment) -> None:
+    """An RM that is forgotten on request comes back with its own configuration."""
+    async with connected(two.servers["a"]) as channel:
+        await Shim(channel).register(A)
+        await Admin(channel).apply(B)
+        await AdminStub(channel).ForgetRm(ForgetRmRequest(rm_id="rm"))
+        await two.servers["a"].changes.configurations.keeper.close()
+        assert [key for key in two.stores[SECRET].documents if key.startswith("configurations/")] == []
+
+
+def revisions(*texts: str) -> Revisions:
+    """Revisions of these texts."""
+    made = Revisions(rm_id=RmId("rm"))
+    for number, one in enumerate(texts):
+        made = made.adding(load(one), Source.OPERATOR, time=number, by="ann")
+    return made
+
+
+def test_old_revisions_are_left_out_where_all_are_too_large() -> None:
+    """A document keeps the revision in force, and as many before it as there is room for."""
+    noise = [text(f"q{number}") + "# " + random_text(number) for number in range(8)]
+    found = unpack(RmId("rm"), pack(revisions(*noise)))
+    assert found.current.number == 8
+    assert 1 <= len(found.kept) < 8
+
+
+def test_a_revision_that_is_too_large_alone_is_refused() -> None:
+    """The error names the size and the limit."""
+    huge = text("q") + "# " + "".join(map(random_text, range(6)))
+    with pytest.raises(OSError, match=f"and the store takes {MAX_DOCUMENT - 256}"):
+        pack(revisions(huge))
+
+
+@pytest.mark.parametrize("data", [b"", b"x", pack(revisions(A))[:-3]])
+def test_damaged_documents_are_found(data: bytes) -> None:
+    """What is no document of the RM is told apart from one."""
+    with pytest.raises(Damaged):
+        unpack(RmId("rm"), data)
+    with pytest.raises(Damaged, match="belongs to RM rm"):
+        unpack(RmId("other"), pack(revisions(A)))
+
+
+def random_text(seed: int) -> str:
+    """Some 300,000 characters that cannot be packed into much less than half."""
+    return Random(seed).randbytes(150_000).hex()

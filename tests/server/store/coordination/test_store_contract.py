@@ -1,0 +1,304 @@
+"""The contract of a store about members and owners, kept by every backend.
+
+A backend joins by a name in `BACKENDS` of conftest.py and a fixture of that name.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from licorne_server.store.coordination.store import Conflict, LeaseLost, MemberId, Ownership, Store
+from support.coordination.backends import (
+    SHORT,
+    claimed_at_last,
+    insisted,
+    member,
+    present,
+    record,
+    rm,
+    until,
+    watching,
+)
+
+A, B = member("a"), member("b")
+ODD = (
+    "a/b",
+    "..",
+    "a%2Fb",
+    "Ü ber",
+    "a\\b",
+    'quote"',
+    "new\nline",
+    "x" * 200,
+    "UPPER",
+    "upper",
+    "-a-",
+    "a.b_c",
+)
+"""Ids and keys that a backend must escape, or that differ by little."""
+
+
+async def test_a_member_that_has_joined_is_seen_whole(store: Store, other: Store) -> None:
+    """All that a member publishes reaches the others as it was."""
+    published = replace(
+        A,
+        http="https://a.example:9080",
+        version="1.2.3",
+        protocols=(1, 2),
+        started=1_700_000_000.25,
+        draining=True,
+        load={rm("one"): 0.25, rm("a/b"): 1.5},
+    )
+    await store.join(published)
+    assert (await present(other)).members == {A.id: published}
+
+
+async def test_a_renewal_publishes_what_has_changed(store: Store, other: Store) -> None:
+    """A member that begins to drain is seen to drain."""
+    await store.join(A)
+    await store.renew(replace(A, draining=True))
+    async with watching(other) as snapshots:
+        await until(snapshots, lambda seen: seen.members[A.id].draining)
+
+
+async def test_a_renewal_without_a_change_keeps_the_member(store: Store, other: Store) -> None:
+    """Renewals alone change nothing that others see."""
+    await store.join(A)
+    await store.renew(A)
+    await store.renew(A)
+    assert (await present(other)).members == {A.id: A}
+
+
+async def test_who_leaves_is_gone(store: Store, other: Store) -> None:
+    """A member that has left is no member, and leaving twice, or before joining, is harmless."""
+    await other.leave()
+    await store.join(A)
+    await store.leave()
+    await store.leave()
+    assert (await present(other)).members == {}
+    with pytest.raises(LeaseLost):
+        await store.renew(A)
+
+
+async def test_a_member_comes_back_under_another_id(store: Store, other: Store) -> None:
+    """One store serves one run of the member after the other."""
+    await store.join(A)
+    await other.join(B)
+    await other.evict(A.id)
+    with pytest.raises(LeaseLost):
+        await store.renew(A)
+    again = member("a-again")
+    await store.join(again)
+    await store.renew(again)
+    assert set((await present(other)).members) == {again.id, B.id}
+
+
+async def test_evicting_a_member_that_is_gone_is_harmless(store: Store) -> None:
+    """A supervisor may evict a worker that has left."""
+    await store.join(A)
+    await store.evict(MemberId("nobody"))
+    assert set((await present(store)).members) == {A.id}
+
+
+async def test_an_unclaimed_rm_is_claimed(store: Store, other: Store) -> None:
+    """The first owner gets the first epoch, and everybody sees it."""
+    await store.join(A)
+    claimed = await store.claim(rm("one"), A.id, None, 0)
+    assert claimed == Ownership(rm_id=rm("one"), owner=A.id, epoch=1, revision=claimed.revision)
+    assert claimed.revision > 0
+    assert (await present(other)).rms == {rm("one"): claimed}
+
+
+async def test_an_epoch_is_above_what_the_rm_knows(store: Store) -> None:
+    """A store that was wiped goes on above the epoch that the RM names."""
+    await store.join(A)
+    claimed = await store.claim(rm("one"), A.id, None, 41)
+    assert claimed.epoch == 42
+    assert (await store.claim(rm("one"), A.id, claimed, 7)).epoch == 43
+
+
+async def test_an_rm_of_a_living_member_cannot_be_claimed(store: Store, other: Store) -> None:
+    """While the owner's lease lives nobody else becomes the owner."""
+    await store.join(A)
+    await other.join(B)
+    claimed = await store.claim(rm("one"), A.id, None, 0)
+    with pytest.raises(Conflict):
+        await other.claim(rm("one"), B.id, claimed, 0)
+    assert await record(other, rm("one")) == claimed
+
+
+@pytest.mark.parametrize("seen", ["none", "older"])
+async def test_a_claim_upon_another_record_is_refused(store: Store, seen: str) -> None:
+    """A claim names the record that it replaces; another one is a conflict, even if it is one's own."""
+    await store.join(A)
+    first = await store.claim(rm("one"), A.id, None, 0)
+    second = await store.claim(rm("one"), A.id, first, 0)
+    with pytest.raises(Conflict):
+        await store.claim(rm("one"), A.id, None if seen == "none" else first, 0)
+    assert await record(store, rm("one")) == second
+
+
+async def test_a_claim_upon_a_record_that_never_was_is_refused(store: Store) -> None:
+    """Nothing is claimed upon a record that the store does not have."""
+    await store.join(A)
+    imagined = Ownership(rm_id=rm("one"), owner=MemberId(""), epoch=5, revision=12345)
+    with pytest.raises(Conflict):
+        await store.claim(rm("one"), A.id, imagined, 0)
+    assert await record(store, rm("one")) is None
+
+
+@pytest.mark.parametrize("end", ["leave", "evict"])
+async def test_an_rm_of_a_member_that_is_gone_is_claimed(store: Store, other: Store, end: str) -> None:
+    """The record outlives its owner, and the next epoch is above."""
+    await store.join(A)
+    await other.join(B)
+    claimed = await store.claim(rm("one"), A.id, None, 9)
+    await (store.leave() if end == "leave" else other.evict(A.id))
+    assert await record(other, rm("one")) == claimed
+    taken = await other.claim(rm("one"), B.id, claimed, 0)
+    assert (taken.owner, taken.epoch) == (B.id, 11)
+
+
+async def test_a_lease_ends_by_itself_and_not_before_its_time(opened: Callable[..., Store]) -> None:
+    """An owner that has stopped is replaced once its lease has ended, and never earlier."""
+    store, other = opened(SHORT), opened()
+    await insisted(lambda: store.join(A))
+    await other.join(B)
+    # It claims for the member that will stop, whose lease is short.
+    own = await other.claim(rm("one"), B.id, None, 0)
+    await other.claim(rm("one"), A.id, own, 0)
+    renewed = time.monotonic()
+    await store.renew(A)
+    taken = await claimed_at_last(other, rm("one"), B.id)
+    assert time.monotonic() - renewed >= store.lease >= SHORT
+    assert (taken.owner, taken.epoch) == (B.id, 3)
+    with pytest.raises(LeaseLost):
+        await insisted(lambda: store.renew(A))
+
+
+async def test_a_renewed_lease_does_not_end(opened: Callable[..., Store]) -> None:
+    """A member that renews keeps its RMs for longer than its lease."""
+    store, other = opened(3 * SHORT), opened()
+    await insisted(lambda: store.join(A))
+    await other.join(B)
+    own = await other.claim(rm("one"), B.id, None, 0)
+    claimed = await other.claim(rm("one"), A.id, own, 0)
+    begun = time.monotonic()
+    while time.monotonic() - begun < 4 * SHORT:
+        with pytest.raises(Conflict):
+            await other.claim(rm("one"), B.id, claimed, 0)
+        await insisted(lambda: store.renew(A))
+        await asyncio.sleep(0.1)
+    assert A.id in (await present(other)).members
+
+
+async def test_a_released_rm_keeps_its_epoch(store: Store, other: Store) -> None:
+    """Released, an RM has no owner, and anybody may claim it under the next epoch."""
+    await store.join(A)
+    await other.join(B)
+    claimed = await store.claim(rm("one"), A.id, None, 6)
+    released = await store.release(claimed)
+    assert released == replace(claimed, owner=MemberId(""), revision=released.revision)
+    assert await record(other, rm("one")) == released
+    assert (await other.claim(rm("one"), B.id, released, 0)).epoch == 8
+
+
+async def test_only_the_owner_releases_and_only_the_present_record(store: Store, other: Store) -> None:
+    """A release by another member, or of an older record, changes nothing."""
+    await store.join(A)
+    await other.join(B)
+    first = await store.claim(rm("one"), A.id, None, 0)
+    with pytest.raises(Conflict):
+        await other.release(first)
+    second = await store.claim(rm("one"), A.id, first, 0)
+    with pytest.raises(Conflict):
+        await store.release(first)
+    assert await record(store, rm("one")) == second
+    released = await store.release(second)
+    with pytest.raises(Conflict):
+        await store.release(released)
+
+
+async def test_an_owner_hands_an_rm_on(store: Store, other: Store) -> None:
+    """A member gives an RM to a living one, which owns it at once, and the time of the move is kept."""
+    await store.join(A)
+    await other.join(B)
+    claimed = await store.claim(rm("one"), A.id, None, 0)
+    moved = await store.claim(rm("one"), B.id, claimed, 0)
+    assert (moved.owner, moved.epoch) == (B.id, 2)
+    assert claimed.moved == 0.0 < moved.moved
+    with pytest.raises(Conflict):
+        await store.claim(rm("one"), A.id, moved, 0)
+    # Moves are paced, so their time outlives releases and claims.
+    assert (await other.release(moved)).moved == moved.moved
+    seen = await record(other, rm("one"))
+    assert (await store.claim(rm("one"), A.id, seen, 0)).moved == moved.moved
+
+
+async def test_nothing_is_handed_to_a_member_that_is_gone(store: Store, other: Store) -> None:
+    """The new owner must have a living lease."""
+    await store.join(A)
+    await other.join(B)
+    claimed = await store.claim(rm("one"), A.id, None, 0)
+    await other.leave()
+    with pytest.raises(Conflict):
+        await store.claim(rm("one"), B.id, claimed, 0)
+    with pytest.raises(Conflict):
+        await store.claim(rm("two"), MemberId("nobody"), None, 0)
+    assert (await present(store)).rms == {rm("one"): claimed}
+
+
+async def test_who_has_no_lease_claims_nothing(store: Store, other: Store) -> None:
+    """A member that has not joined, has left or was evicted claims for nobody, not for a living one."""
+    await other.join(B)
+    for owner in (A.id, B.id):
+        with pytest.raises(Conflict):
+            await store.claim(rm("one"), owner, None, 0)
+    await store.join(A)
+    await other.evict(A.id)
+    for owner in (A.id, B.id):
+        with pytest.raises(Conflict):
+            await store.claim(rm("one"), owner, None, 0)
+    assert (await present(other)).rms == {}
+
+
+async def test_of_two_that_race_one_wins_and_epochs_rise(store: Store, other: Store) -> None:
+    """Claims of two members at the same time: exactly one is carried out, each under a higher epoch."""
+    await store.join(A)
+    await other.join(B)
+    sides = ((store, A.id), (other, B.id))
+    seen: Ownership | None = None
+    epochs = []
+    for _ in range(20):
+        claims = [one.claim(rm("one"), owner, seen, 0) for one, owner in sides]
+        won = [
+            answer
+            for answer in await asyncio.gather(*claims, return_exceptions=True)
+            if not isinstance(answer, Conflict)
+        ]
+        [winner] = won
+        assert isinstance(winner, Ownership)
+        assert await record(store, rm("one")) == winner
+        epochs.append(winner.epoch)
+        seen = await {owner: one for one, owner in sides}[winner.owner].release(winner)
+    assert epochs == list(range(1, 21))
+
+
+async def test_odd_ids_are_kept_apart_and_whole(store: Store, other: Store) -> None:
+    """No character of an id or a key reaches another key."""
+    await store.join(A)
+    claimed = {rm(name): await store.claim(rm(name), A.id, None, n) for n, name in enumerate(ODD)}
+    for name in ODD:
+        await store.compare_and_set(f"shared/{name}", name.encode(), 0)
+        await store.compare_and_set(name, b"other " + name.encode(), 0)
+    seen = await present(other)
+    assert seen.rms == claimed
+    assert {key: document.value for key, document in seen.documents.items()} == {
+        f"shared/{name}": name.encode() for name in ODD
+    }
+    for name in ODD:
+        assert (await other.read(name)).value == b"other " + name.encode()
+    assert set(seen.members) == {A.id}
