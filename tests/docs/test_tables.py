@@ -12,7 +12,8 @@ from licorne_core.handlers.bounds import MAX_TASK_GROUPS
 from licorne_core.messages.events.records import EventDetail
 from licorne_core.values.resources import MAX_RESOURCE_TYPES
 from licorne_core.values.rule_kinds import RULES
-from licorne_server.http.ui import feed, looking, page, pages
+from licorne_server.http import pages
+from licorne_server.http.ui import feed, looking, page
 from licorne_server.process.bounds import PeerBounds
 from licorne_server.wire import caps
 from support.docs.pages import ROOT, Page, code_spans

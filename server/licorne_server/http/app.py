@@ -17,6 +17,7 @@ from licorne_server.http.places import NAMED, named
 from licorne_server.http.routes import routes
 from licorne_server.http.scrape import Scrape
 from licorne_server.http.stream import MISSING_NAMES
+from licorne_server.http.ui.files import PUBLIC
 from licorne_server.http.ui.page import Page
 from licorne_server.http.units import MAX_BODY, errors_as_json
 from licorne_server.process.bounds import METRICS_CONNECTIONS, PeerBounds
@@ -188,7 +189,7 @@ def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Appl
             hosts.known,
             cors.answered,
             _dots_given_back,
-            Identity(sources).checked,
+            Identity(sources, PUBLIC).checked,
         ],
         client_max_size=MAX_BODY,
     )

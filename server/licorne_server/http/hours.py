@@ -9,8 +9,8 @@ from licorne.v1 import state_pb2 as pb
 from licorne_core.values.errors import NotFound
 from licorne_server.http.identity import visible_to
 from licorne_server.http.merging import parts_of
+from licorne_server.http.pages import API, Maker, number, one_of
 from licorne_server.http.stream import JsonObject, Rows, send_json
-from licorne_server.http.ui.pages import API, Maker, number, one_of
 from licorne_server.http.units import Asked
 from licorne_server.reads.paging import MAX_PAGE_SIZE
 from licorne_server.reads.resource_hours import KINDS, Wanted, merged_hours

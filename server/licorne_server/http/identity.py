@@ -29,18 +29,15 @@ from aiohttp.typedefs import Handler
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import rm_of
 from licorne_core.views import Views
+from licorne_server.http import pages
 from licorne_server.http.health import PROBES
 from licorne_server.http.places import OF_ONE_RM, Place, Places, passed_on
 from licorne_server.http.stream import BY_MEMBER, CALLER, IDENTIFIED
-from licorne_server.http.ui import pages
 from licorne_server.process.bounds import peer_of
 from licorne_server.reads.sources import SOURCES, Sources
 from licorne_server.security.access import Access, Caller
 
 log = structlog.get_logger("core.http.identity")
-
-OPEN_TO_ALL = PROBES | pages.PUBLIC
-"""Paths without an identity: probes, and the files of the page, which have no data."""
 
 OPEN_TO_RMS = frozenset(
     {"/ws/v1/validate-conf", "/ws/v1/reasons", "/ws/v1/resource-hours", pages.ACT, *pages.FILTERED}
@@ -65,8 +62,12 @@ for operators only."""
 class Identity:
     """Refuses requests without an identity, or without the right to the answer."""
 
-    def __init__(self, sources: Sources) -> None:
-        """Without tokens and certificates everything is open to all."""
+    def __init__(self, sources: Sources, files: frozenset[str]) -> None:
+        """Without tokens and certificates everything is open to all.
+
+        Probes need no identity, and neither do paths of `files`, which have no data.
+        """
+        self._open_to_all = PROBES | files
         self._access: Access = sources.access
         self._views: Views = sources.views
         self._members = sources.members
@@ -80,7 +81,7 @@ class Identity:
             HTTPUnauthorized: the token is missing or unknown.
             HTTPForbidden: the certificate is missing, or the identity has no right to the answer.
         """
-        if request.path in OPEN_TO_ALL:
+        if request.path in self._open_to_all:
             return await handler(request)
         self._identify(request)
         caller, place = request[CALLER], None

@@ -17,6 +17,7 @@ from aiohttp import ClientResponse, web
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_core.views import Views
+from licorne_server.http import pages
 from licorne_server.http.events import last_line
 from licorne_server.http.stream import (
     BY_MEMBER,
@@ -30,7 +31,6 @@ from licorne_server.http.stream import (
     slice_for,
     while_allowed,
 )
-from licorne_server.http.ui import pages
 from licorne_server.http.units import RM_MEANT
 from licorne_server.reads.members import OK, Members, Passed, Unreachable
 from licorne_server.reads.sources import SOURCES, Sources

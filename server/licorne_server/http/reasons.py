@@ -14,8 +14,8 @@ from licorne_core.values.ids import PartitionName, rm_of
 from licorne_core.views import Views
 from licorne_server.http.identity import visible_to
 from licorne_server.http.merging import parts_of
+from licorne_server.http.pages import API, Maker
 from licorne_server.http.stream import JsonObject, Together, send_json
-from licorne_server.http.ui.pages import API, Maker
 from licorne_server.http.units import Asked
 from licorne_server.process.fair import TimeSlices
 from licorne_server.reads.reasons import ReasonRows, ReasonSum, merged_reasons

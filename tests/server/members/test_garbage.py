@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from licorne.v1 import state_pb2 as state
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.http.ui.pages import ACT
+from licorne_server.http.pages import ACT
 from licorne_server.store.coordination.packing import ACCEPTED, SERVICE
 from licorne_server.store.coordination.pb import members_pb2 as pb
 from licorne_server.store.coordination.secret import METADATA

@@ -7,8 +7,8 @@ from aiohttp import web
 from licorne_core.extensions.topology.reports import DomainReport, TopologyReport
 from licorne_core.values.errors import shown
 from licorne_server.extensions.topology import MAX_SHAPE, topology_of
+from licorne_server.http.pages import API, Maker, text_in
 from licorne_server.http.stream import JsonObject, Rows, send_json
-from licorne_server.http.ui.pages import API, Maker, text_in
 from licorne_server.http.units import Asked, rest_form
 from licorne_server.process.walking import Slices
 from licorne_server.wire.errors import CallError

@@ -18,6 +18,7 @@ from licorne_core.views.fields import renamed
 from licorne_core.views.nodes import NodeReport
 from licorne_server.http import json_apps, json_cluster
 from licorne_server.http.identity import visible_to
+from licorne_server.http.pages import API, Maker, number, text_in
 from licorne_server.http.stream import (
     JsonObject,
     Rows,
@@ -30,7 +31,6 @@ from licorne_server.http.stream import (
     text_of,
 )
 from licorne_server.http.ui.feed import PEER
-from licorne_server.http.ui.pages import API, Maker, number, text_in
 from licorne_server.http.ui.rows import application_detail, heat_row, preemption_row, usage_detail
 from licorne_server.http.units import Asked, mark_json, milliseconds
 from licorne_server.process.fair import TimeSlices

@@ -16,10 +16,10 @@ from math import inf
 
 import structlog
 
+from licorne_server.http.pages import Maker
 from licorne_server.http.stream import CHUNK, Together, encode, sliced
 from licorne_server.http.ui.looking import Board, Looker, Visible
 from licorne_server.http.ui.mirrors import Mirrors
-from licorne_server.http.ui.pages import Maker
 from licorne_server.http.units import milliseconds
 from licorne_server.process.build_info import build_info
 from licorne_server.process.fair import PeerQuota, TimeSlices

@@ -9,8 +9,8 @@ from aiohttp import web
 
 from licorne_core.values.errors import NotFound
 from licorne_core.views import InOrder
+from licorne_server.http.pages import MAX_OFFSET, Maker, limit_of, number, text_in
 from licorne_server.http.stream import JsonObject, send_json
-from licorne_server.http.ui.pages import MAX_OFFSET, Maker, limit_of, number, text_in
 from licorne_server.http.ui.sorting import Best, Order
 from licorne_server.reads.paging import Page
 

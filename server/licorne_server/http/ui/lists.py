@@ -16,10 +16,10 @@ from licorne_core.views.applications import AskReport
 from licorne_core.views.nodes import AllocationReport, ReservationReport
 from licorne_core.views.obstacles import Obstacle
 from licorne_server.http.json_apps import allocation_json, ask_json
+from licorne_server.http.pages import API, MAX_LOOKED_AT, Maker, number, one_of, text_in, wanted
 from licorne_server.http.routes import APP_STATES
 from licorne_server.http.stream import JsonObject, send_json
 from licorne_server.http.ui.listing import by_name, by_place, in_order, order_of, send
-from licorne_server.http.ui.pages import API, MAX_LOOKED_AT, Maker, number, one_of, text_in, wanted
 from licorne_server.http.ui.rows import (
     application_row,
     node_allocation_row,

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from licorne_core.values.ids import PartitionName, rm_of
-from licorne_server.http.ui.pages import API, Maker
+from licorne_server.http.pages import API, Maker
 from licorne_server.http.ui.rows import Key
 from licorne_server.process.fair import TimeSlices
 from licorne_server.reads.members import OK, Members, Unreachable

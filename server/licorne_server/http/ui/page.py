@@ -15,6 +15,7 @@ from licorne_core.values.ids import PartitionName, rm_of
 from licorne_core.views import Views
 from licorne_server.http.identity import role_of, visible_to
 from licorne_server.http.merging import parts_of
+from licorne_server.http.pages import ACT, API, Maker, wanted
 from licorne_server.http.routes import APP_STATES
 from licorne_server.http.stream import (
     BY_MEMBER,
@@ -28,8 +29,8 @@ from licorne_server.http.stream import (
 from licorne_server.http.ui import details, lists, times
 from licorne_server.http.ui.acts import act
 from licorne_server.http.ui.feed import EVERYBODY, Audience, Feed, TooManyViewers, farewell
+from licorne_server.http.ui.files import CONTENT_TYPES, INDEX, STATIC
 from licorne_server.http.ui.mirrors import Mirrors
-from licorne_server.http.ui.pages import ACT, API, CONTENT_TYPES, INDEX, STATIC, Maker, wanted
 from licorne_server.http.units import milliseconds
 from licorne_server.reads.sources import SOURCES, Sources
 

@@ -18,8 +18,8 @@ from licorne_core.values.asks import Ask
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import rm_of
 from licorne_core.views.applications import AppReport
+from licorne_server.http.pages import Maker
 from licorne_server.http.stream import JsonObject, Rows
-from licorne_server.http.ui.pages import Maker
 from licorne_server.http.units import Asked, milliseconds
 from licorne_server.reads.sources import Sources
 

@@ -6,8 +6,8 @@ from operator import itemgetter
 from aiohttp import web
 
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, rm_of
+from licorne_server.http.pages import API, Maker, one_of, text_in
 from licorne_server.http.stream import JsonObject, Verbatim, enclosed, encode, reader_of, send_json
-from licorne_server.http.ui.pages import API, Maker, one_of, text_in
 from licorne_server.http.ui.timeline import timeline
 from licorne_server.http.units import Asked, milliseconds
 from licorne_server.reads.history.lines import MINUTES, STEP_SECONDS, STEPS, STEPS_OF_MINUTE

@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from licorne_server.assembly.server import Server
+from licorne_server.http.pages import ACT
 from licorne_server.http.ui.acts import ACTS, Refused, is_own, read
-from licorne_server.http.ui.pages import ACT
 from support.member_town import two_members
 from support.peers.shim import LOOPBACK, Shim, ask, connected, new_allocations, serving
 from support.peers.tls import Bearing

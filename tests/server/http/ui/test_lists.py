@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_server.http.ui import pages
+from licorne_server.http import pages
 from support.core.builders import app, apps, ask, asks, node, nodes, release, releases
 from support.server.http_site import API, MINE, Site
 

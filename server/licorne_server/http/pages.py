@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from importlib.resources import files
 from time import thread_time
 from typing import TypeVar
 
@@ -142,29 +141,8 @@ def one_of(request: web.Request, name: str, choices: tuple[str, ...]) -> str:
 
 API = "/ui/api"
 
-CONTENT_TYPES = {
-    ".css": "text/css; charset=utf-8",
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-"""The kinds of files that the page is made of."""
-
-INDEX = "index.html"
-FOLDER = files("licorne_server.http.ui") / "static"
-
-STATIC = {
-    f"/ui/static/{file.name}": file
-    for file in sorted(FOLDER.iterdir(), key=lambda file: file.name)
-    if file.name.endswith(tuple(CONTENT_TYPES))
-}
-"""Files of the page by path: fixed at the start, so that no path leads to another file."""
-
 ACT = f"{API}/act"
 """Path of what operators do."""
-
-PUBLIC = frozenset({"/", "/ui", "/ui/", *STATIC})
-"""Paths without data of any RM: they need no token."""
 
 FILTERED = frozenset({f"{API}/feed", f"{API}/search", f"{API}/reasons", f"{API}/resource-hours"})
 """Paths that show only data that the caller may see."""
