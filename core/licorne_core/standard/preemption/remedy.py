@@ -80,7 +80,9 @@ class Preempting(Remedy):
     def __init__(self, context: CheckContext, search: PreemptionSearch) -> None:
         """Start without searches."""
         super().__init__(context)
-        self.search: PreemptionSearch = search
+        self.search = search
+        # The same by its type: compiled, an attribute has the one of its first class.
+        self._victims: PreemptionSearch = search
         self.enabled = False
         """False if only asks that require a node preempt (spec § 9.5)."""
         self._rm: RmContext = context.rm
@@ -158,7 +160,7 @@ class Preempting(Remedy):
         most = MOST_PLANS if self.asks_rm(request) else 1
         in_vain = wants.group.refused_stops
         refused = (*wants.refused, *(() if in_vain is None else in_vain.nodes))
-        found = self.search.find(wants.app, request, now, most=most, refused=refused)
+        found = self._victims.find(wants.app, request, now, most=most, refused=refused)
         if not isinstance(found, Refusal):
             return tuple(found)
         if found.law is Law.RM_REFUSED and wants.refused:
@@ -180,7 +182,7 @@ class Preempting(Remedy):
         if found is not None and not is_cluster(found, app.leaf):
             return None
         node = context.nodes[required]
-        units = self.search.units()
+        units = self._victims.units()
         victims = required_node_victims(app, request, node, context.applications, units)
         root = app.leaf.lineage[-1]
         if victims and not stays_too_full(root, request, node, victims):
