@@ -123,7 +123,7 @@ ELSEWHERE = {
         "test_siblings_below_one_guarantee_do_not_preempt_each_other",
     ),
     "victims": (
-        "tests/core/scheduling/preemption/test_laws.py",
+        "tests/standard/preemption/test_laws.py",
         "test_every_plan_keeps_all_laws",
     ),
 }

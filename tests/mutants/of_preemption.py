@@ -223,18 +223,14 @@ PREEMPTION = (
         "_most_of",
         swap("+ most", "+ 0"),
         "what a queue has above its guarantee counts for each leaf below, and a gang is not complete",
-        (
-            "core/scheduling/preemption/test_gangs::test_leaves_share_what_their_parent_has_above_its_guarantee",
-        ),
+        ("standard/preemption/test_gangs::test_leaves_share_what_their_parent_has_above_its_guarantee",),
     ),
     Defect(
         "larger-than-all-nodes",
         "may_be_complete",
         without("fit"),
         "victims go for a gang that is larger than all nodes",
-        (
-            "core/scheduling/preemption/test_gangs::test_a_gang_that_is_larger_than_all_nodes_has_nobody_stopped",
-        ),
+        ("standard/preemption/test_gangs::test_a_gang_that_is_larger_than_all_nodes_has_nobody_stopped",),
     ),
     Defect(
         "one-stop-after-the-other",

@@ -4,7 +4,7 @@ from mutants.defect import Defect
 from mutants.operators import swap, without
 
 _FILE = "extensions/elastic/test_elastic_gangs"
-_SEARCH = "core/scheduling/preemption/test_search"
+_SEARCH = "standard/preemption/test_search"
 _EXHAUSTIVE = f"{_SEARCH}::test_the_best_plans_with_elastic_gangs_are_those_of_trying_everything"
 
 ELASTIC = (

@@ -95,7 +95,7 @@ NOTICES = (
     Defect(
         "stopped-though-preemption-is-off",
         "notice:_stands",
-        swap("partition . preemption . enabled", "True"),
+        swap("preemption_of ( partition . check_context ) . remedy . enabled", "True"),
         "a victim is stopped though preemption was switched off",
         (_STALE,),
     ),

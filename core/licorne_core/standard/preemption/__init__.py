@@ -3,7 +3,7 @@
 Modules, the lowest first:
 
     laws            the laws of spec § 9.1, each a function of queues and amounts
-    ledger          records of the last victims, and losses of leaves in the last hour
+    losses          losses of leaves in the last hour
     victims         the order of victims, in each leaf and in all, and what-if books
     victim_index    caches of searches: contents of nodes, least numbers of victims, orders of leaves
     leaves          leaves with possible victims of one ask
@@ -14,10 +14,18 @@ Modules, the lowest first:
     planning        the best victims for each node, and the best nodes
     standing        whether victims that an RM was asked about are still to be stopped
     search          the whole search, and the reasons for finding no plan
+    requests        the asks that may preempt others, and when they are tried
+    decisions       what is decided, and what the RM is asked about it
+    remedy          when victims are searched for, and what keeps that up
+    extension       all of that in one partition
+    stopping        victims are told to stop, which an extension may put off
+    handlers        decisions and answers of the RM are carried out
+    reports         how far that is for an ask, in explanations
 
-The package reads the live books and never changes them. The caller carries a plan out: it asks the
-RM to stop the victims, books them as preempting (`books.book_preempting`) and notes the losses of
-their leaves (`Losses.add`).
+Up to `remedy` all modules read the live books and never change them. `handlers` has the RM stop the
+victims, books them as preempting (`books.book_preempting`) and notes the losses of their leaves
+(`Losses.add`). Records of stops are the kernel's (`ledger/stops.py`), as drains and quotas have them
+too, and so are allocations that run on for a while (`scheduling/stays.py`).
 
 Caches follow the versions of nodes and the counters of leaves, so no caller has to report changes.
 """
