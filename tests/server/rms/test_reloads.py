@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import grpc
@@ -16,6 +17,7 @@ from licorne_core.values.rm_caps import RmCaps
 from licorne_server.assembly.server import Server
 from licorne_server.process.bounds import RmBounds
 from licorne_server.rms import reloading
+from licorne_server.store.configurations import default_file
 from licorne_server.store.configurations.default_file import INTERVAL
 from licorne_server.testing import VirtualClock
 from support.peers.shim import Shim, connected, eventually, serving
@@ -195,9 +197,9 @@ async def test_bad_content_is_told_of_once(file: Path) -> None:
         assert await Admin(channel).in_force() == (A, 1, "file")
 
 
-@pytest.mark.parametrize("where", ["load", "_digest"])
+@pytest.mark.parametrize(("room", "where"), [(reloading, "load"), (default_file, "_digest")])
 async def test_the_file_is_watched_whatever_happens(
-    file: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    file: Path, monkeypatch: pytest.MonkeyPatch, room: ModuleType, where: str
 ) -> None:
     """After an unexpected error, which is logged, new content is still read."""
     clock = VirtualClock()
@@ -208,7 +210,7 @@ async def test_the_file_is_watched_whatever_happens(
             raise RuntimeError("planted")
 
         with monkeypatch.context() as planted, capture_logs() as lines:
-            planted.setattr(reloading, where, fail)
+            planted.setattr(room, where, fail)
             write(file, B)
             await clock.advance(4 * INTERVAL)
             await eventually(lambda: lines)
