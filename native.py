@@ -42,7 +42,6 @@ PURE = {
     "core/licorne_core/messages/reports.py": "so are these",
     "core/licorne_core/features.py": "it looks up modules by their names",
     "server/licorne_server/wire/features.py": "so does this",
-    "core/licorne_core/standard/*/keys.py": "they are read with the configuration",
     "core/licorne_core/standard/*/reports.py": "they are for people, as reports are",
     "core/licorne_core/extensions/*/keys.py": "they are read with the configuration",
     "core/licorne_core/extensions/*/reports.py": "they are for people, as reports are",
