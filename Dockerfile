@@ -6,41 +6,30 @@ ARG BASE=python:3.11-slim
 FROM ${BASE} AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
+# A compiler, which does not leave this stage. A slim base has none, and Debian's Python comes without its headers.
+RUN headers=$(python -c 'import os, sysconfig; print("" if os.path.exists(sysconfig.get_path("include") + "/Python.h") else "python3-dev")') \
+ && apt-get update \
+ && apt-get install --yes --no-install-recommends gcc libc6-dev $headers \
+ && rm -rf /var/lib/apt/lists/*
 COPY constraints constraints
 # What is not ours is installed from locks: a file with another hash is refused, and nothing is built. The index and
 # the authorities of pip are those that `make image` gives, if it does.
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=authorities \
-    python -m venv /opt/licorne \
+    python -m venv /opt/build \
+ && /opt/build/bin/pip install --require-hashes --only-binary :all: -r constraints/build.txt \
+ && python -m venv /opt/licorne \
  && /opt/licorne/bin/pip install --require-hashes --only-binary :all: -r constraints/runtime.txt
-# What is ours may be given as wheels, too. The folder is empty, unless `make image` is told to fill it. Where they are
-# of another Python or platform, or do not run, nothing of them is kept.
-COPY deploy/image/given /given
-RUN if ls /given/*.whl > /dev/null 2>&1 \
-      && /opt/licorne/bin/pip install --no-index --no-deps --find-links /given licorne-client licorne-cli licorne-server \
-      && /opt/licorne/bin/licorne version --client | grep ', compiled, '; then touch /opt/given; \
-    else /opt/licorne/bin/pip uninstall --quiet --yes licorne-client licorne-cli licorne-server; fi
-# A compiler, which does not leave this stage. A slim base has none, and Debian's Python comes without its headers.
-RUN [ -e /opt/given ] || { \
-      headers=$(python -c 'import os, sysconfig; print("" if os.path.exists(sysconfig.get_path("include") + "/Python.h") else "python3-dev")') \
-   && apt-get update \
-   && apt-get install --yes --no-install-recommends gcc libc6-dev $headers \
-   && rm -rf /var/lib/apt/lists/*; }
-RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=authorities \
-    [ -e /opt/given ] || { \
-      python -m venv /opt/build \
-   && /opt/build/bin/pip install --require-hashes --only-binary :all: -r constraints/build.txt; }
 COPY pyproject.toml hatch_build.py native.py README.md LICENSE ./
 COPY clients/cli clients/cli
 COPY clients/python clients/python
 COPY core core
 COPY server server
 # What is ours is built with the locked tools, once, and brings nothing else with it; its hot modules are compiled.
-RUN [ -e /opt/given ] || { \
-      for project in clients/python clients/cli .; do \
-        (cd "$project" && HATCH_BUILD_HOOK_ENABLE_CUSTOM=true /opt/build/bin/hatchling build --target wheel --directory /wheels) || exit; \
-      done \
-   && /opt/licorne/bin/pip install --no-index --no-deps /wheels/*.whl; }
-RUN /opt/licorne/bin/pip check
+RUN for project in clients/python clients/cli .; do \
+      (cd "$project" && HATCH_BUILD_HOOK_ENABLE_CUSTOM=true /opt/build/bin/hatchling build --target wheel --directory /wheels) || exit; \
+    done \
+ && /opt/licorne/bin/pip install --no-index --no-deps /wheels/*.whl \
+ && /opt/licorne/bin/pip check
 # HTTP/2 for the server, where `make transport` has built it for the image: no compiler of Rust is wanted here.
 COPY deploy/image/wheels /extra
 # There may be wheels of several platforms: pip takes the one that fits, and fails if none does.

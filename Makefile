@@ -32,10 +32,8 @@ COMPILING = 'mypy[mypyc]' types-PyYAML types-protobuf
 SBOM := dist/licorne.cdx.json
 ALERTS := dist/alerts.yml
 # The image is built from BASE, which must be pinned: make image BASE=python:3.11-slim@sha256:...
-# ENGINE is docker, podman or buildah: by default, whichever is installed. With WHEELS=dist nothing of ours is built that
-# `make dist` has built of these sources, if it runs on the base.
+# ENGINE is docker, podman or buildah: by default, whichever is installed.
 BASE ?=
-WHEELS ?=
 IMAGE ?= licorne
 ENGINE ?=
 CLUSTER ?= kind
@@ -377,7 +375,7 @@ constraints: ## take the newest versions that fit, and write them down
 	@rm -rf .venv-new
 
 image: ## the image: make image BASE=python:3.11-slim@sha256:...; by docker, podman or buildah
-	@PYTHON=$(PYTHON) CARGO='$(CARGO)' WHEELS='$(WHEELS)' deploy/image/build.sh '$(BASE)' '$(IMAGE)' $(ENGINE)
+	@PYTHON=$(PYTHON) CARGO='$(CARGO)' deploy/image/build.sh '$(BASE)' '$(IMAGE)' $(ENGINE)
 
 image-base: ## localhost/licorne-base, of Debian's packages, where no base can be pulled; needs mmdebstrap
 	@deploy/image/base.sh localhost/licorne-base $(ENGINE)

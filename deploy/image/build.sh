@@ -3,9 +3,6 @@
 #
 #   build.sh BASE IMAGE [ENGINE]
 #
-# With the variable WHEELS, what is ours comes from that folder of wheels, if they are newer than the sources and run on
-# the base.
-#
 # A machine may reach the package index in its own way: pip in the build is given the index and the authorities
 # that pip has here. They are secrets of the build, and not in the image.
 set -euo pipefail
@@ -46,22 +43,10 @@ if [ -f "$authorities" ]; then
 fi
 options+=(--secret "id=pip,src=$given/pip.conf")
 
-# What is ours as it was built before, on demand: what is published is built with the locked tools.
-rm -f deploy/image/{given,wheels}/*.whl
-if [ -n "${WHEELS:-}" ]; then
-    built=$(find "$WHEELS" -maxdepth 1 -name 'licorne_server-*.whl' -print -quit)
-    changed=$(find core server clients/cli clients/python transport/src native.py hatch_build.py pyproject.toml -type f \
-        ${built:+-newer "$built"} ! -name '*.so' ! -path '*/__pycache__/*' ! -path '*/.*' -print -quit)
-    if [ -z "$changed" ]; then cp "$WHEELS"/licorne_{client,cli,server}-*.whl deploy/image/given/
-    else
-        echo "image: $WHEELS is not used, as it has no wheel that is newer than $changed" >&2
-        WHEELS=
-    fi
-fi
-
 # HTTP/2 for the server. An older one is none of this checkout's.
-if [ -n "${CARGO:-}" ] && [ -z "${WHEELS:-}" ]; then make --no-print-directory transport; fi
-if ! cp "${WHEELS:-dist}"/licorne_transport-*.whl deploy/image/wheels/ 2> /dev/null; then
+if [ -n "${CARGO:-}" ]; then make --no-print-directory transport; fi
+rm -f deploy/image/wheels/*.whl
+if ! cp dist/licorne_transport-*.whl deploy/image/wheels/ 2> /dev/null; then
     echo "image: it is built without licorne-transport, which 'make transport' makes where there is cargo: one malformed" \
         "request of whoever reaches the port can end gRPC for all until a restart" >&2
 fi
