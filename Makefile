@@ -113,7 +113,7 @@ test-slow: install | $(COLLECTED) ## the tests that take more than half a second
 	  $$(grep -rl 'mark\.slow' tests --include='test_*.py' | grep -vE "^($$(echo $(BUILT_FILES) | tr ' ' '|'))/")
 
 # What breaks first, whatever is changed.
-SMOKE := tests/test_house.py tests/mutants tests/scenarios $(addprefix tests/core/,queues scheduling preemption) \
+SMOKE := tests/test_house.py tests/mutants tests/scenarios $(addprefix tests/core/,model scheduling) tests/standard \
   $(addprefix tests/properties/test_,decisions.py isolation.py) tests/client tests/cli/test_recorded.py \
   tests/server/http/test_recorded.py tests/e2e/test_published_interface.py
 

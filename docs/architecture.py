@@ -38,6 +38,7 @@ CORE = (
     ("scheduler",),
     ("whatif",),
     ("extensions",),
+    ("standard",),
     ("handlers",),
     ("views",),
     ("partitions",),
@@ -48,6 +49,7 @@ CORE = (
     ("messages",),
     ("config",),
     ("values",),
+    ("features",),
 )
 """Rooms from top to bottom, as `lint-imports` keeps them."""
 
@@ -111,6 +113,7 @@ def imports(block: Block) -> Counter[tuple[str, str]]:
     found: Counter[tuple[str, str]] = Counter()
     for path in sorted(folder.rglob("*.py")):
         room = path.relative_to(folder).with_suffix("").parts[0]
+        assert room in places or room.startswith("__"), f"{block.package}.{room} has no place in the picture"
         tree = ast.parse(path.read_text(encoding="utf-8"))
         found.update(
             (room, other)

@@ -33,7 +33,7 @@ from licorne_server.telemetry.logs import set_up
 PAGE = Path(__file__).with_name("recipes.md")
 # A plan is made, however long a busy machine takes to copy the process.
 SETTINGS = Settings(listen=Address(host="127.0.0.1", port=0), http=None, rms=RmBounds(plan_pause=0.0))
-PATIENCE = 60.0
+PATIENCE = 240.0
 GIB = 2**30
 
 RECIPE = re.compile(r"```yaml\n(?P<config>.*?)```\n\n```text\n(?P<plan>.*?)```", re.DOTALL)

@@ -1,4 +1,4 @@
-"""`licorne bench assembly/workers` and `failover` at a tiny size. Nothing here says how fast anything is."""
+"""`licorne bench workers` and `failover` at a tiny size. Nothing here says how fast anything is."""
 
 import json
 import os

@@ -1,8 +1,8 @@
-"""The server put together: the composition root, which no other room but the commands imports.
+"""The server put together: the composition root.
 
 In: checked settings. Out: a running server. `server.py` makes all parts, in any event loop, and starts and
 stops them in order; `grpc_server.py` has its services, `periodics.py` what it does by the clock. `workers/`
 runs several servers on one host.
 
-Callers: `commands/`, and `testing/`.
+Callers: `commands/`, and `testing/`. No other room of the server imports it.
 """

@@ -31,7 +31,7 @@ MAX_FOLDER = 80
 
 
 def supervise(args: argparse.Namespace, stderr: int) -> int:
-    """Serve by `args.assembly/workers` processes until a signal; returns the exit code.
+    """Serve by `args.workers` processes until a signal; returns the exit code.
 
     `stderr` is a descriptor for the logs of the workers.
 

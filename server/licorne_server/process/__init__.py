@@ -4,7 +4,9 @@ In: arguments and the machine. Out: checked settings, the time, and the memory l
 has the server's settings, `bounds.py` the bounds of peers and RMs. `clock.py` is the only source of
 time. `memory.py` refuses work before the kernel ends the process. `loop.py` has the event loop, its
 slow steps and garbage collection, and `fair.py` the turns of peers in the loop. `watchdog.py`
-detects stalls from a separate thread. `lost_lines.py` counts what could not be logged.
+detects stalls from a separate thread. `lost_lines.py` counts what could not be
+logged, `walking.py` goes over long lists in slices, `transports.py` and `coordination.py` have the options of
+these rooms.
 
-Caller: every room. Imports `wire/` alone: its errors and caps.
+Callers: every room but `wire/`. Imports `wire/` alone: its errors and caps.
 """

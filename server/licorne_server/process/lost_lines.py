@@ -1,4 +1,4 @@
-"""The lines that the log has lost: written by whatever logs, and logged once lines can be written again."""
+"""Counts log lines that were lost, by reason. The counts are logged as soon as a line can be written."""
 
 import threading
 from collections import Counter

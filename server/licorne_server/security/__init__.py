@@ -3,5 +3,5 @@
 In: a call with its peer. Out: an identity, or a refusal that reveals nothing of other RMs. `access.py`
 has the rights of callers, and ends streams of revoked rights. `tls.py` reloads certificates.
 
-Caller: `services/` and `http/`.
+Callers: `services/`, `http/`, `rms/` and `transport/`.
 """

@@ -3,5 +3,5 @@
 In: calls of the other rooms. Out: lines on stderr, spans to a collector, numbers for a scrape.
 No call here makes its caller wait or fail.
 
-Caller: every room.
+Callers: every room but `process/` and `wire/`, which are below.
 """

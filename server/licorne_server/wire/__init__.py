@@ -4,5 +4,5 @@ In: messages as bytes, or effects. Out: commands, or messages as bytes. Each siz
 work is done (`caps.py`), and a large message is read part by part (`framing.py`). `framing.py` finds
 fields without parsing, `asks.py` is the hot way in, `responses.py` the hot way out.
 
-Caller: `rms/` and `services/`.
+Callers: every room. It imports none of them; `features.py` finds the modules of extensions by their names.
 """

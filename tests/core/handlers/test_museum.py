@@ -1,7 +1,4 @@
-"""Bugs that schedulers of this kind have had, each as a scene that shows what should happen.
-
-`mutants/of_museum.py` plants a copy of each bug, and the test of its name has to notice.
-"""
+"""Bugs that schedulers of this kind have had, each as a scene that shows what should happen."""
 
 import pytest
 

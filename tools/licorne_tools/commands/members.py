@@ -1,4 +1,4 @@
-"""`licorne bench assembly/workers` and `licorne bench failover`: several members, and the death of one."""
+"""`licorne bench workers` and `licorne bench failover`: several members, and the death of one."""
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence

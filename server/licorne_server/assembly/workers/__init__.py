@@ -6,5 +6,5 @@ members of one deployment. The supervisor serves no RM. It starts a worker again
 ends that worker's lease, so that the others take its RMs at once.
 
 `ports` reserves the addresses, `restarts` decides about back-off, `worker` is one of the processes,
-`supervisor` puts them together. Called by `commands/serve.py` alone.
+`supervisor` puts them together. Called by `commands/serve_workers.py` alone.
 """
