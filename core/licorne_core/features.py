@@ -8,7 +8,7 @@ feature's folder, which are looked up here. A folder has some of them:
     keys.py       the keys and tags that turn it on, which `config` and `values` read
     rules.py      rules that may stop asks, which the pass asks for
     shared.py     a class `SHARED` with what all partitions of a core have in common (`model/core.py`)
-    handlers.py   what its commands, decisions and deadlines do
+    handlers.py   what its commands, decisions, deadlines and answers of the RM do
     messages.py   its commands, their effects, and codes of its quotas
     reports.py    the fields that it adds to reports, which `views` read
 """
@@ -37,7 +37,13 @@ def modules(name: str) -> Iterator[tuple[str, Any]]:
 
 def table(module: str, name: str) -> Mapping[Any, Any]:
     """The mappings of that name in the modules of all features, as one."""
-    return {key: each for _, found in modules(module) for key, each in getattr(found, name, {}).items()}
+    whole: dict[Any, Any] = {}
+    for feature, found in modules(module):
+        own = getattr(found, name, {})
+        both = whole.keys() & own.keys()
+        assert not both, f"{feature} is not the first feature with {both} in {name}"
+        whole |= own
+    return whole
 
 
 def kinds() -> tuple[tuple[str, int, Any], ...]:

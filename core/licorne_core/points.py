@@ -1,7 +1,7 @@
 """The points at which a feature takes part: `Extension`, which those of `standard` and `extensions` extend.
 
 The kernel calls the features of a partition, and names none of them. They are asked in the order of their
-tables (`features.py`) at every point; nothing that they say is merged or weighted. A point
+tables (`features.py`) at every point but `leaf_for`; nothing that they say is merged or weighted. A point
 asks those alone that say something there (`Points`): what has no part in it costs nothing. An
 extension that keeps something of an application sets its bit in the application's `interests`, and keeps
 the rest by itself: where the bits are 0 the kernel asks nobody. The kernel's neutral words for what they
@@ -152,7 +152,8 @@ class Extension:
         """Those of `quotas` in which applications of this partition count, and no others."""
         return ()
 
-    # Turn: `begin` and `seek` come before the first decision, `idle` behind the last; `stages` are among them
+    # Turn: `begin` and `seek` come before the first decision, `idle` behind the last. The attributes `stages`
+    # and `remedies` decide in between
 
     def begin(self, now: float) -> bool:
         """A turn, or a scan of all that waits, begins while somebody follows usage.
@@ -211,9 +212,9 @@ class Extension:
         """The RM has answered about nodes that nothing of the application is on yet, or does not answer."""
 
     def put_off(self, stop: Any) -> bool:
-        """A victim is about to be stopped, a `stopping.Stop`: True if it runs on for a while.
+        """A victim is about to be stopped, a `Stop` of `standard/preemption`: True if it runs on for a while.
 
-        The ledger has then what keeps it running (`Stay`). The first that does is the last that is asked.
+        What keeps it running is then in `context.stays` (`Stay`), and no other feature is asked.
         """
         return False
 
@@ -248,7 +249,7 @@ class Extension:
         """A closed node has come, or an allocation has come to one or is not to be stopped any more."""
 
     def went(self, node: Node) -> None:
-        """A node has gone, with all that was on it."""
+        """A node has gone, with all that was on it. Not told where its partition goes."""
 
     # Time
 

@@ -3,6 +3,7 @@
 In: an RM, a command and the time. Out: effects, and facts in the RM's journal. Bad input raises an
 error of `values/errors.py`, or becomes a rejection of the item, before anything has changed.
 
-Caller: `scheduler.py` only. Handlers call `ledger/` and `scheduling/`, and each other sparingly.
+Callers: `scheduler.py`, and the `handlers.py` of features. Handlers call `ledger/` and `scheduling/`, and
+each other sparingly.
 Begin with `allocations.py` (asks and releases), `turn.py` (decisions) and `apps.py`.
 """

@@ -1,10 +1,7 @@
 """A turn: due timers, then decisions for one partition (DESIGN § 2, fairness between RMs).
 
-Also here:
-
-* The RM's answers, and the time for them: it begins when questions are written (§ 1.1).
-* Three tables, of what decisions and deadlines of each kind do, and of the commands of this module. Every
-  module of this package has those of its own at its end.
+Two tables at the end say what decisions and deadlines of each kind do; those of features come from their
+`handlers.py`.
 """
 
 import dataclasses

@@ -5,7 +5,8 @@ request in its new state, with node, queues, limits, application and waiting lin
 `moves.py` posts what `ACCOUNTS` says of the states before and after, marks what has changed
 (`scheduling/waiting/dirty.py`), and changes nodes. `pending.py` has the asks that wait and the
 numbers of task groups, `allocating.py` allocations, and placeholders with the real asks that
-replace them, `reserving.py` nodes that are reserved, and `promises.py` what stopped victims free for them.
+replace them, `reserving.py` nodes that are reserved, `promises.py` what stopped victims free
+for them, and `stops.py` the records of stops.
 
-Caller: `handlers/` only. Nothing else changes usage.
+Callers: `handlers/`, and those of features. Nothing else changes usage.
 """

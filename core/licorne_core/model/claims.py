@@ -100,7 +100,7 @@ def rooms_of(app: Application, request: Request) -> list[KeptRoom]:
 
 
 class Claims(Search):
-    """The claims of one partition, and the kept rooms. Its work are looks at nodes."""
+    """The claims of one partition, and the kept rooms. `work` counts looks at nodes."""
 
     __slots__ = ("held", "now", "reasons", "rooms")
 

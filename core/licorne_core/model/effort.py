@@ -1,4 +1,4 @@
-"""The work of a turn, in tries: an ask, a reserved ask or an application that is tried is one of them."""
+"""The work of a turn, counted in tries: trying an ask, a reserved ask or an application is one."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ class Search:
     __slots__ = ("of_a_try", "work")
 
     def __init__(self, of_a_try: int) -> None:
-        """So much of its work, `of_a_try`, costs as much as trying one ask."""
+        """`of_a_try` units of its work cost as much as trying one ask."""
         self.of_a_try = of_a_try
         self.work = 0
         """Work so far, in units of its own."""
@@ -58,6 +58,7 @@ class Effort:
 
     def is_spent(self) -> bool:
         """True if the work of the turn is used up, which is `tired` then; if not, count another try."""
+        # The hot path: `cost` written out.
         cost = self.tried
         for search in self._searches:
             cost += search.work // search.of_a_try

@@ -4,5 +4,5 @@
 has the RMs and takes their removed partitions apart, `agenda.py` has the pending turns and
 deadlines. `jobs.py` does large work in steps.
 
-Caller: `scheduler.py` and `handlers/`. State is never shared between RMs.
+Callers: `scheduler.py`, `handlers/` and features. State is never shared between RMs.
 """

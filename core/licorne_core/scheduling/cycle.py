@@ -1,8 +1,8 @@
 """The pass: finds the next ask to serve and its node (spec §§ 8.1-8.7).
 
-Reserved asks come first. Then the regular pass goes down from root in key order: queues,
-applications, ask groups; the first ask that passes every check is served. Blocked items are parked
-with their blockers, so the next pass does not try them again.
+Stages come first (`stages.py`): claims, reserved asks, placeholders. Then the pass goes down from root in
+key order: queues, applications, ask groups; the first ask that passes every check is served. Blocked items
+are parked with their blockers, so the next pass does not try them again.
 """
 
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ _ACCEPTED: Final = AppState.ACCEPTED
 class Cycle:
     """Finds the next decision in one partition.
 
-    It books nothing and reserves nothing. It parks items, starts back-offs, creates requests for
-    remedies, and notes the outcome on the groups that it tries.
+    It books nothing and reserves nothing. It parks items, creates requests for remedies, and notes the
+    outcome on the groups that it tries.
     """
 
     __slots__ = (
@@ -94,8 +94,8 @@ class Cycle:
     def next(self) -> Decision | None:
         """The next decision; None if no item can be served before a change.
 
-        None also when the turn has used up its work: then the cycle is `tired`, and continues where it
-        stopped.
+        None also when the turn has used up its work: then `Effort.tired` is True, and the next turn continues
+        where it stopped.
         """
         self._context.dirty.settle()
         decision: Decision | None = None

@@ -66,7 +66,7 @@ Together = GangPlacement | NodeQuestion | MemberPlacement
 class GangSearch(Search):
     """Finds the places of whole gangs in one partition; books nothing.
 
-    Its work are nodes examined and members placed.
+    `work` counts nodes examined and members placed.
     """
 
     def __init__(self, context: CheckContext, part: int, remedies: Remedies) -> None:

@@ -110,6 +110,9 @@ class SlotTables:
         key = (ask_class, layout)
         table = self._tables.get(key)
         if table is None:
+            # Those of a former layout would keep nodes that have gone.
+            for old in [one for one in self._tables if None is not one[1] is not layout is not None]:
+                del self._tables[old]
             table = self._tables[key] = SlotTable(ask_class, self._nodes, new())
             while len(self._tables) > MAX_KINDS:
                 self._tables.popitem(last=False)

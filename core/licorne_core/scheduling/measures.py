@@ -44,9 +44,9 @@ class Remedy(ABC):
         """In the partition of the context."""
         self.context = context
         self.used: Sized = ()
-        """Not empty if it has done some of what it may do in a turn: it is told of the next one then."""
+        """Not empty once some of what a turn allows is used: `begin_turn` is called, `is_postponed` asked then."""
         self.search: Search | None = None
-        """Its search, if the work of that is shown by itself."""
+        """Its search, if the work is also counted apart (`Counters.search_work`)."""
 
     def begin_turn(self) -> Sequence[Blocker]:
         """Another turn begins: the blockers that this may open."""

@@ -1,4 +1,4 @@
-"""The RM's say in the nodes of its asks, as the kernel asks for it; a standard feature has it (spec § 8.4).
+"""What the kernel asks about the RM's say in nodes; a standard feature answers (spec § 8.4).
 
 Before an ask with a predicate is placed on a node, the RM may have to agree. Meanwhile the request is
 *assumed*: it is booked, and is either confirmed or pending again (`handlers/assumed.py`).

@@ -87,7 +87,7 @@ RESERVED: Final = 4
 
 
 class Place(IntEnum):
-    """Where a rule stands in the order of the pass: those of a place go by the table of extensions."""
+    """Where a rule stands in the order of the pass: those of a place go by the tables of features."""
 
     # Of all asks of an application.
     PARTITION = 1
@@ -120,7 +120,7 @@ class Place(IntEnum):
 class Rule(ABC):
     """A rule for asks. `who` is an `Application` if it is for all its asks, or else an `Asking`.
 
-    Those of an extension are in its `rules.py`, as `RULES` for applications or asks by their places.
+    Those of a feature are in its `rules.py`, as `RULES` for applications or asks by their places.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ class Stage(ABC):
 
 
 class Claimed(Stage):
-    """Asks that hold a claim: they are placed, or it is planned again."""
+    """Asks that hold a claim: they are placed, or their claim is planned anew."""
 
     def __init__(self, context: CheckContext) -> None:
         """In the partition of the context."""

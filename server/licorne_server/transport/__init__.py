@@ -5,6 +5,6 @@ CPU. Here the loop reads a socket, and gets all messages that have come at once;
 of the loop leave together. `server.LoopTransport` has the methods of `grpc.aio.Server` that services
 need, and `call.Call` those of a context, so that handlers and interceptors run on both.
 
-Caller: `assembly/grpc_server.py`, where the wheel is installed. `call` and `aio` are what `rms/` and `services/`
-know of it.
+Caller: `assembly/grpc_server.py`, where the wheel is installed. `call` and `aio` are what `rms/` and
+`services/` know of it.
 """

@@ -6,7 +6,7 @@ level. *Depth* 0 is the whole partition, with an empty path; depth 1 the widest 
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
@@ -125,6 +125,14 @@ class DomainBook:
         """A node is gone."""
         if self._domains is not None:
             self._domains.remove(node)
+
+    def clear(self) -> Iterator[int]:
+        """The partition is gone: forget its domains, step by step."""
+        domains, self._domains = self._domains, None
+        for nodes in domains.nodes if domains is not None else ():
+            while nodes:
+                nodes.popitem()
+                yield 1
 
 
 class DomainSlots(Slots):

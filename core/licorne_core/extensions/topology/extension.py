@@ -67,9 +67,10 @@ class Topology(Extension):
             app.gang.rooms.clear()
 
     def dispose(self) -> Iterator[int]:
-        """Nothing leads from places to applications and nodes."""
+        """Nothing leads from places and domains to applications and nodes."""
         self.places.clear()
         yield 1
+        yield from self.domains.clear()
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
         """See `recount.py`."""

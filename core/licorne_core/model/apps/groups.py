@@ -7,7 +7,7 @@ node reserved, for instance, once it is old enough, in the order of asks (spec Â
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from licorne_core.messages.events.allocations import Room
 from licorne_core.model.apps.requests import PENDING, Place, Request
@@ -248,7 +248,7 @@ class AgedAsks:
 
     __slots__ = ("_age", "_ready", "_young", "app", "asked", "blocker", "group", "paused_until")
 
-    step = 0
+    step: ClassVar[int] = 0
     """Its place among the items that are ranked by one ask: the group itself has none."""
     by_settings = True
     """True if a setting of the queue says how old the asks have to be."""
@@ -354,7 +354,7 @@ class ReservationRequest(OfNoNode):
 
     __slots__ = ()
 
-    step = 1
+    step: ClassVar[int] = 1
     by_settings = False
 
     def age(self) -> float:

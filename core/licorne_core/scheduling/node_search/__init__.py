@@ -3,5 +3,5 @@
 In: an ask class and the node order. Out: a node, or the supply that is short. `index.py` has
 the index and its heaps; `node_heap.py` keeps nodes by score, and the largest free amounts.
 
-Caller: the pass (`cycle.py`), `replacing.py`, and the review of reservations.
+Callers: the pass (`cycle.py`, `gang_placement.py`), reservations, and predicate checks.
 """

@@ -8,7 +8,7 @@ from licorne_core.standard.placeholders.stage import Replacing
 
 
 class KeptPlaces(Extension):
-    """Has real asks replace them."""
+    """Finds real asks that replace placeholders."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without any."""

@@ -31,7 +31,7 @@ class Cancellation(NamedTuple):
 class ReplacementSearch(Search):
     """Finds the next replacement of an application; changes no books.
 
-    Its work are asks and placeholders examined.
+    `work` counts asks and placeholders examined.
     """
 
     def __init__(self, context: CheckContext) -> None:

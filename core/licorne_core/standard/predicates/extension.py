@@ -28,7 +28,7 @@ class JudgedNodes(Extension):
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
         """Whatever is assumed waits for an answer that has a deadline."""
         for app in applications.values():
-            for request in app.requests.values() if app.assumed_count or app.replacing_count else ():
+            for request in app.requests.values():
                 if request.state in WAITS_FOR_ANSWER and not self.checks.is_waiting(request):
                     raise InvariantBroken(f"L1: {request!r} waits for no answer that has a deadline")
 

@@ -81,7 +81,7 @@ class Preempting(Remedy):
         """Start without searches."""
         super().__init__(context)
         self.search = search
-        # The same by its type: compiled, an attribute has the one of its first class.
+        # The same object under its own type: compiled, `search` keeps the type that `Remedy` gives it.
         self._victims: PreemptionSearch = search
         self.enabled = False
         """False if only asks that require a node preempt (spec § 9.5)."""

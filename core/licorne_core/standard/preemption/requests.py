@@ -5,6 +5,7 @@ it. A failed search is repeated after a while, if the books have changed by then
 """
 
 from math import inf
+from typing import ClassVar
 
 from licorne_core.model.apps.groups import SEARCH_INTERVAL, AgedAsks, AskGroup, waits
 from licorne_core.model.apps.requests import Place, Request
@@ -26,7 +27,7 @@ class PreemptionRequest(AgedAsks):
 
     __slots__ = ("is_asking", "refusal", "refused", "searched_at", "searched_for", "waits_for", "waits_until")
 
-    step = 2
+    step: ClassVar[int] = 2
 
     def __init__(self, group: AskGroup, now: float) -> None:
         """Start with all asks of the group."""

@@ -83,7 +83,7 @@ class Refusal(NamedTuple):
 
 
 class PreemptionSearch(Search):
-    """Finds victims in one partition. Its work are allocations, leaves, nodes and what-if steps looked at."""
+    """Finds victims in one partition. `work` counts allocations, leaves, nodes and what-if steps."""
 
     def __init__(
         self,

@@ -1,5 +1,7 @@
 """Reservations in one partition."""
 
+from typing import Final
+
 from licorne_core.model.apps.groups import ReservationRequest
 from licorne_core.partitions.partition import Partition
 from licorne_core.points import Extension
@@ -21,7 +23,7 @@ class NodeReservations(Extension):
         self.stages = (Overdue(self.review), Reserved(context, self.review), self.review)
 
 
-KIND = NodeReservations
+KIND: Final = NodeReservations
 
 
 def review_of(partition: Partition) -> Review:

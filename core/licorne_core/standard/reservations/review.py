@@ -84,7 +84,7 @@ class Review(Stage):
         """Nodes that the last review took from asks: nobody has them reserved before the next one."""
         self._claims: dict[AskClass, list[AskGroup]] = {}
         self.search = Search(LOOKS_OF_A_TRY)
-        """Its work are comparisons of nodes with asks."""
+        """`work` counts comparisons of nodes with asks."""
         context.effort.count(self.search)
 
     def call(self, now: float) -> None:
