@@ -44,7 +44,7 @@ class Remedy(ABC):
         """In the partition of the context."""
         self.context = context
         self.used: Sized = ()
-        """Not empty once some of what a turn allows is used: `begin_turn` is called, `is_postponed` asked then."""
+        """What it has used of that which a turn allows; while this is empty, no turn concerns it."""
         self.search: Search | None = None
         """Its search, if the work is also counted apart (`Counters.search_work`)."""
 

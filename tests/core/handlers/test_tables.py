@@ -2,6 +2,8 @@
 
 from typing import Any, get_args, get_type_hints
 
+import pytest
+
 from licorne_core import scheduler
 from licorne_core.features import BITS, modules
 from licorne_core.handlers import turn
@@ -27,6 +29,7 @@ def test_every_command_of_no_rm_is_carried_out() -> None:
     assert set(scheduler._SHARED_COMMANDS) == kinds_of(OfNoRm) - {Tick, RefuseNewWork}
 
 
+@pytest.mark.pure
 def test_every_decision_is_carried_out() -> None:
     """All by which no single ask is placed; those of extensions are of their own kinds."""
     found: set[Any] = set(get_args(Together))
