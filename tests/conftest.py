@@ -24,7 +24,7 @@ from support.kube.cluster import Cluster, running_cluster
 from support.patience import PATIENCE
 from support.surroundings import guard_default_addresses, is_meant_for_others
 
-FIRST_WORLDS, WORLDS = 40, 120
+FIRST_WORLDS, WORLDS = 40, 80
 """Random worlds that `make test` tries each property on, and all that it is tried on; --worlds N tries N."""
 
 WORKERS = "PYTEST_XDIST_AUTO_NUM_WORKERS"

@@ -17,7 +17,7 @@ from support.docs.pages import ROOT
 from support.worlds import World, replayed
 from support.worlds.playing import Players
 
-USUAL = 40
+USUAL = 20
 MOST = 10
 MOST_OF_ALL = 300
 """Worlds that are tried for each that is wanted: one in two hundred draws no extension at all."""
@@ -57,7 +57,9 @@ def test_worlds_are_decided_as_before_without_extensions(
         text = text.replace(f'"{name}",', "")
     table.write_text(text, encoding="utf-8")
     worlds_wanted = request.config.getoption("worlds") or USUAL
-    enough, most = (worlds_wanted // 2, MOST) if len(names) == 1 else (worlds_wanted // 40, MOST_OF_ALL)
+    enough, most = (
+        (worlds_wanted // 2, MOST) if len(names) == 1 else (max(1, worlds_wanted // 40), MOST_OF_ALL)
+    )
     program = subprocess.Popen(
         [sys.executable, replayed.__file__, str(enough)],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
