@@ -1,7 +1,7 @@
 """A thousand worlds are decided as they were when they were recorded.
 
 The oracle says what is right, these digests what was: a change of the house must not change a decision, an
-order or an effect that it did not mean to. `make test` plays 80 worlds, the compiled core 160 others, and
+order or an effect that it did not mean to. `make test` plays 80 worlds, the compiled core 80 others, and
 `--worlds 500` all of them. One that means to change decisions writes down the new digests: `pytest
 tests/properties/test_recorded.py --worlds 500 --rewrite`, and says so in the changelog.
 """
