@@ -106,11 +106,12 @@ PLAIN := $(addprefix tests/core/,config whatif)
 WIRE := $(addprefix tests/,attacks client e2e $(addprefix server/,assembly members rms security services transport wire))
 BUILT_FILES := $(WIRE) tests/core tests/standard tests/scenarios tests/properties
 
-# Of what is tested as it is built, only what needs the sources is played here: what is slow runs once.
+# Of what is tested as it is built, only what needs the sources is played here: what is slow runs once. The slow tests of
+# benches are those of test-bench.
 test-slow: install | $(COLLECTED) ## the tests that take more than half a second of CPU each, but for those that test-compiled has
 	@$(BIN)/pytest -m 'slow and (pure or not worlds) and not transport and $(WITH)' --timeout=1200 -o faulthandler_timeout=1500 \
 	  -n auto --dist worksteal $(PLAIN) $$(grep -rl 'mark\.pure' $(BUILT_FILES) --include='test_*.py') \
-	  $$(grep -rl 'mark\.slow' tests --include='test_*.py' | grep -vE "^($$(echo $(BUILT_FILES) | tr ' ' '|'))/")
+	  $$(grep -rl 'mark\.slow' tests --include='test_*.py' | grep -vE "^($$(echo $(BUILT_FILES) tests/tools | tr ' ' '|'))/")
 
 # What breaks first, whatever is changed.
 SMOKE := tests/test_house.py tests/mutants tests/scenarios $(addprefix tests/core/,model scheduling) tests/standard \
@@ -120,8 +121,8 @@ SMOKE := tests/test_house.py tests/mutants tests/scenarios $(addprefix tests/cor
 smoke: install ## a minute or two of tests: rules, scenarios, some worlds, the client, recordings
 	@$(BIN)/pytest -n auto --dist worksteal --worlds 60 $(SMOKE)
 
-test-bench: install ## the tests that run benchmarks
-	@$(BIN)/pytest -m bench tests/tools
+test-bench: install ## the tests that run benchmarks, and the slow ones of the tools; not among those of check
+	@$(BIN)/pytest -m 'bench or slow' tests/tools
 
 # Prometheus' own tool is in Debian's package prometheus.
 test-deploy: install ## alert rules, dashboard and metrics; needs promtool
