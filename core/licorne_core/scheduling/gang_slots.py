@@ -110,9 +110,8 @@ class SlotTables:
         key = (ask_class, layout)
         table = self._tables.get(key)
         if table is None:
-            # Those of a former layout would keep nodes that have gone.
-            for old in [one for one in self._tables if None is not one[1] is not layout is not None]:
-                del self._tables[old]
+            if layout is not None:
+                self._forget_others(layout)
             table = self._tables[key] = SlotTable(ask_class, self._nodes, new())
             while len(self._tables) > MAX_KINDS:
                 self._tables.popitem(last=False)
@@ -123,3 +122,8 @@ class SlotTables:
             self.work += self._part
             raise
         return table.slots
+
+    def _forget_others(self, layout: object) -> None:
+        """Forget the tables of former layouts, which would keep nodes that have gone."""
+        for old in [key for key in self._tables if key[1] is not None and key[1] is not layout]:
+            del self._tables[old]
