@@ -6,8 +6,14 @@ ARG BASE=python:3.11-slim
 FROM ${BASE} AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
+# What `make image` gives: HTTP/2 for the server, as no compiler of Rust is wanted here, and with WHEELS the compiled server.
+COPY deploy/image/wheels /given
 # A compiler, which does not leave this stage. A slim base has none, and Debian's Python comes without its headers.
-RUN headers=$(python -c 'import os, sysconfig; print("" if os.path.exists(sysconfig.get_path("include") + "/Python.h") else "python3-dev")') \
+# A server that was compiled for another Python is not for this image.
+RUN abi=$(python -c 'import sys; print("cp%d%d" % sys.version_info[:2])') \
+ && mkdir /wheels \
+ && if cp /given/licorne_server-*-"$abi"-*.whl /wheels 2> /dev/null; then exit; fi \
+ && headers=$(python -c 'import os, sysconfig; print("" if os.path.exists(sysconfig.get_path("include") + "/Python.h") else "python3-dev")') \
  && apt-get update \
  && apt-get install --yes --no-install-recommends gcc libc6-dev $headers \
  && rm -rf /var/lib/apt/lists/*
@@ -25,15 +31,14 @@ COPY clients/python clients/python
 COPY core core
 COPY server server
 # What is ours is built with the locked tools, once, and brings nothing else with it; its hot modules are compiled.
-RUN for project in clients/python clients/cli .; do \
+RUN ls /wheels/*.whl > /dev/null 2>&1 && own='' || own=. \
+ && for project in clients/python clients/cli $own; do \
       (cd "$project" && HATCH_BUILD_HOOK_ENABLE_CUSTOM=true /opt/build/bin/hatchling build --target wheel --directory /wheels) || exit; \
     done \
  && /opt/licorne/bin/pip install --no-index --no-deps /wheels/*.whl \
  && /opt/licorne/bin/pip check
-# HTTP/2 for the server, where `make transport` has built it for the image: no compiler of Rust is wanted here.
-COPY deploy/image/wheels /extra
 # There may be wheels of several platforms: pip takes the one that fits, and fails if none does.
-RUN if ls /extra/*.whl > /dev/null 2>&1; then /opt/licorne/bin/pip install --no-index --no-deps --find-links /extra licorne-transport; \
+RUN if ls /given/licorne_transport-*.whl > /dev/null 2>&1; then /opt/licorne/bin/pip install --no-index --no-deps --find-links /given licorne-transport; \
     else echo 'the image has no licorne-transport: one malformed request can end gRPC for all until a restart' >&2; fi
 # The fast form, on a fast interpreter: an image without either is not built.
 RUN /opt/licorne/bin/licorne version --client | grep 'compiled, .*, optimized$'

@@ -1,7 +1,8 @@
-"""Measure the policies on made loads: writes the tables of docs/decisions.md, and docs/decisions.svg.
+"""Measure the policies on made loads: writes the tables of docs/policies.md, and docs/decisions.svg.
 
     python docs/decisions.py               all loads, as on the page
     python docs/decisions.py --jobs 100    fewer jobs, for a quick look; nothing is written
+    python docs/decisions.py --traces DIR  the SWF files of a folder beside textbook EASY; nothing is written
 
 Every figure is the mean over some seeds, with its sample standard deviation. Policies whose properties
 this core does not have are left out.
@@ -22,13 +23,17 @@ from licorne_server.lab.simulation.figures import Figures
 from licorne_server.lab.simulation.loads import LOADS, Load
 from licorne_server.lab.simulation.policies import POLICIES
 from licorne_server.lab.simulation.runs import Config, Run, Setup, Source, play
+from licorne_server.lab.simulation.traces.model import TraceError
+from licorne_server.lab.simulation.traces.opening import FORMATS
 
-PAGE = Path(__file__).with_name("decisions.md")
+PAGE = Path(__file__).with_name("policies.md")
 PICTURE = Path(__file__).with_name("decisions.svg")
 SEEDS = (1, 2, 3)
 JOBS = {"hpc": 400, "learning": 400, "mixed": 200}
 DRAWN = "hpc"
 """The load of the picture."""
+FIRST = 20
+"""Jobs that are named where a trace differs."""
 TABLE = re.compile(r"(<!-- made: (?P<name>[a-z]+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 """A table of the page, which is made here."""
 
@@ -50,9 +55,12 @@ LOST = "Lost work"
 def main(words: Sequence[str] | None = None) -> int:
     """Play all loads, and write the page and its picture."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--jobs", type=int, default=0, help="of each load; prints only")
+    parser.add_argument("--jobs", type=int, default=0, help="of each load or trace; prints only")
+    parser.add_argument("--traces", type=Path, help="folder of SWF files to compare with EASY; prints only")
     args = parser.parse_args(words)
     begin = time.process_time()
+    if args.traces is not None:
+        return beside_easy(args.traces, args.jobs)
     tables = {"policies": policies()}
     for load in LOADS.values():
         jobs = args.jobs or JOBS[load.name]
@@ -66,6 +74,42 @@ def main(words: Sequence[str] | None = None) -> int:
     if not args.jobs:
         PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
     print(f"{time.process_time() - begin:.0f} s of CPU", file=sys.stderr)
+    return 0
+
+
+def beside_easy(folder: Path, most: int) -> int:
+    """Print a row for each SWF file and shape of the cluster, and the jobs that differ."""
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    # The reference is with the tests, which are no part of what is installed.
+    from support.textbook import compared
+
+    files = sorted(folder.glob("*.swf*")) if folder.is_dir() else []
+    if not files:
+        print(f"decisions: {folder} has no SWF files (*.swf, *.swf.gz)", file=sys.stderr)
+        return 1
+    print("| Trace | Nodes | Jobs | Mean wait, reference | Slowdown, reference | Differ |")
+    print("|---|---|---|---|---|---|")
+    for path in files:
+        trace = FORMATS["swf"]((path,))
+        try:
+            source = Source(trace)
+        except (OSError, TraceError) as error:
+            print(f"decisions: {error}", file=sys.stderr)
+            return 1
+        for nodes in (1, trace.processors):
+            if not nodes:
+                print(f"decisions: {path.name}: its header has no MaxProcs", file=sys.stderr)
+                return 1
+            found = compared(source, trace.processors, nodes=nodes, limit=most)
+            figures = found.run.figures
+            print(
+                f"| {path.name} | {nodes} × {trace.processors // nodes} | {figures.jobs:,} "
+                f"| {figures.wait_mean:,.1f}, {found.wait_mean:,.1f} s "
+                f"| {figures.slowdown_mean:.2f}, {found.slowdown_mean:.2f} | {len(found.differing):,} |",
+                flush=True,
+            )
+            for one in found.differing[:FIRST]:
+                print(f"{path.name}, {nodes} nodes: {one}", flush=True)
     return 0
 
 

@@ -22,6 +22,8 @@ import grpc
 from licorne import Ask, Client
 from licorne.v1.state_pb2 import ListPartitionsRequest, ListQueuesRequest, Partition, Queue
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_core.config import load
+from licorne_core.config.schema import NodeSortType
 from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.scheduler import Scheduler
 from licorne_server.assembly.server import running
@@ -86,6 +88,8 @@ LEGEND_ROWS, LEGEND_ROW, LEGEND_COLUMN = 3, 18, 205
 KEYS = 2 * LEGEND_ROWS
 """Number of entries in columns; the others have separate lines."""
 WALL = 3
+PARTITION = "  - name: default"
+"""Its nodes have a constant order: when they are packed depends on how fast the machine is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +118,11 @@ def timed(asks: Sequence[Ask], second: int) -> list[Ask]:
 
 async def told(target: str, world: World) -> Client:
     """A client with all objects of a world, before it connects: it sends one replay."""
-    client = Client(target, rm_id=world.rm_id, config=world.config)
+    config = load(world.config, required=True)
+    ordered = world.config
+    if config.partitions[0].node_sort.type is NodeSortType.AUTO:
+        ordered = ordered.replace(PARTITION, f"{PARTITION}\n    nodesortpolicy: {{type: fair}}", 1)
+    client = Client(target, rm_id=world.rm_id, config=ordered)
     await client.add_nodes(world.nodes)
     for second, item in enumerate(chosen(world.submissions), start=1):
         await client.submit_applications([item.application])

@@ -1,7 +1,7 @@
-"""Write docs/configuration-reference.md from the keys that the parser of configurations knows.
+"""Write the references of configurations and of settings, from the keys that their readers know.
 
-python docs/reference.py            write the page
-python docs/reference.py --check    compare only; exit 1 where it differs
+python docs/reference.py            write the pages
+python docs/reference.py --check    compare only; exit 1 where one differs
 """
 
 import argparse
@@ -11,8 +11,10 @@ from pathlib import Path
 
 from licorne_core.config import extra, keys, properties
 from licorne_core.config.kinds import Key, Section
+from licorne_server.commands.serve_options import FLAGS
+from licorne_server.commands.settings import default_of, tables
 
-PAGE = Path(__file__).with_name("configuration-reference.md")
+FOLDER = Path(__file__).parent
 
 INTRO = """\
 # Configuration reference
@@ -92,8 +94,8 @@ def table(rows: Iterator[str], *more: str) -> list[str]:
     return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *rows]
 
 
-def page() -> str:
-    """The whole page."""
+def configurations() -> str:
+    """The page of configurations."""
     lines = [INTRO.rstrip()]
     for title, where, section in SECTIONS:
         lines += ["", f"## {title}", "", where, ""]
@@ -104,14 +106,78 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
+SETTINGS = """\
+# Settings reference
+
+All settings of `licorne serve`. `make reference` writes this page from the source.
+[Settings](serving.md#settings) describes how file, variables and flags go together.
+"""
+
+SERVING, BOUNDS = "serving.md", "bounds.md"
+LINKS = {
+    "server": {
+        "addresses and TLS": "rest.md#addresses-and-tls",
+        "TLS and identities": "tls.md",
+        "all cores of one host": f"{SERVING}#all-cores-of-one-host",
+        "the default file": "changing-configuration.md#the-default-file",
+        "budgets": "budgets.md",
+        "after a restart": "changing-configuration.md#after-a-restart",
+        "the journal": "journal.md",
+        "the transport": "installing.md#the-transport",
+        "stalls": f"{SERVING}#stalls",
+    },
+    "access": {"TLS and identities": "tls.md", "names of the server": "rest.md#names-of-the-server"},
+    "coordination": {"high availability": "high-availability.md"},
+    "bounds": {
+        "what one peer may have": f"{BOUNDS}#what-one-peer-may-have",
+        "how much an RM may have": f"{BOUNDS}#how-much-may-an-rm-have",
+        "when memory is short": f"{BOUNDS}#when-memory-is-short",
+        "disconnected RMs": f"{BOUNDS}#disconnected-rms",
+        "how many events are kept": "events.md#how-many-events-are-kept",
+        "plans": "plans.md",
+    },
+    "scheduling": {
+        "reserved nodes": "operating.md#reserved-nodes",
+        "an ask that fails at its RM": "operating.md#an-ask-that-fails-at-its-rm",
+    },
+    "telemetry": {
+        "logs": "logs.md",
+        "tracing": "tracing.md",
+        "names with the queue in them": "metrics.md#names-with-the-queue-in-them",
+    },
+}
+"""Where more is said of each table."""
+
+
+def settings() -> str:
+    """The page of settings."""
+    flags = {key.path: flag for flag, key in FLAGS.items()}
+    lines = [SETTINGS.rstrip()]
+    for table, kind in tables.TABLES.items():
+        more = ", ".join(f"[{text}]({target})" for text, target in LINKS[table].items())
+        lines += ["", f"## {table}", "", f"{kind.__doc__} See {more}.", ""]
+        lines += ["| Key | Flag | Value | Default | Meaning |", "|---|---|---|---|---|"]
+        for key in tables.KEYS.values():
+            if key.table == table:
+                flag = f"`{flags[key.path]}`" if key.path in flags else ""
+                cells = (f"`{key.name}`", flag, key.kind.form, f"`{default_of(key)}`", key.what)
+                lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {"configuration-reference.md": configurations, "settings-reference.md": settings}
+
+
 def main() -> None:
     """Write, or compare."""
-    parser = argparse.ArgumentParser(description="Write the reference of configurations.")
+    parser = argparse.ArgumentParser(description="Write the references of configurations and of settings.")
     parser.add_argument("--check", action="store_true", help="compare only")
-    if not parser.parse_args().check:
-        PAGE.write_text(page(), encoding="utf-8")
-    elif page() != PAGE.read_text(encoding="utf-8"):
-        sys.exit(f"{PAGE.name} is not what the source has: run make reference")
+    check = parser.parse_args().check
+    for name, page in PAGES.items():
+        if not check:
+            (FOLDER / name).write_text(page(), encoding="utf-8")
+        elif page() != (FOLDER / name).read_text(encoding="utf-8"):
+            sys.exit(f"{name} is not what the source has: run make reference")
 
 
 if __name__ == "__main__":

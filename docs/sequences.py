@@ -1,6 +1,6 @@
-"""Draw the message sequences of docs/shim-authors.md from runs of a server and a client.
+"""Draw the message sequences of pages from runs of a server and a client.
 
-    python docs/sequences.py            write the sequences into the page
+    python docs/sequences.py            write the sequences into the pages
     python docs/sequences.py --check    compare only; exit 1 where they differ
 
 A gate between client and server notes every message. It holds the answers to a step back until the
@@ -26,7 +26,7 @@ from licorne.v1.session_pb2_grpc import SessionServicer, SessionStub, add_Sessio
 from licorne_server.telemetry.logs import set_up
 from licorne_server.testing import FakeRM, Served, VirtualClock, serve
 
-PAGE = Path(__file__).with_name("shim-authors.md")
+PAGES = [Path(__file__).with_name(name) for name in ("wire-gangs.md", "wire-preemption.md")]
 QUEUES = """
 partitions:
   - name: default
@@ -311,33 +311,29 @@ async def sequence(name: str) -> str:
 
 
 async def page(text: str) -> str:
-    """The page with the sequences as they are now.
-
-    Raises:
-        SystemExit: the page has no place for one of them.
-    """
+    """The page with its sequences as they are now."""
     for name in RUNS:
         mark = f"<!-- drawn by docs/sequences.py: {name} -->\n```mermaid\n"
         before, found, rest = text.partition(mark)
-        if not found:
-            raise SystemExit(f"{PAGE.name} has no place for the sequence '{name}'")
-        _, end, after = rest.partition("```")
-        text = f"{before}{mark}{await sequence(name)}\n{end}{after}"
+        if found:
+            _, end, after = rest.partition("```")
+            text = f"{before}{mark}{await sequence(name)}\n{end}{after}"
     return text
 
 
 def main() -> None:
     """Draw, or compare."""
-    parser = argparse.ArgumentParser(description="Draw the message sequences of a page.")
+    parser = argparse.ArgumentParser(description="Draw the message sequences of pages.")
     parser.add_argument("--check", action="store_true", help="compare only")
     options = parser.parse_args()
     set_up("warning")
-    there = PAGE.read_text(encoding="utf-8")
-    found = asyncio.run(page(there))
-    if not options.check:
-        PAGE.write_text(found, encoding="utf-8")
-    elif found != there:
-        sys.exit(f"{PAGE.name} shows other sequences than a run has: run python docs/sequences.py")
+    for path in PAGES:
+        there = path.read_text(encoding="utf-8")
+        found = asyncio.run(page(there))
+        if not options.check:
+            path.write_text(found, encoding="utf-8")
+        elif found != there:
+            sys.exit(f"{path.name} shows other sequences than a run has: run python docs/sequences.py")
 
 
 if __name__ == "__main__":

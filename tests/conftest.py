@@ -18,6 +18,7 @@ import costs
 import programs
 from licorne_cli.connection.contexts import PATH_VARIABLE
 from licorne_server.process.build_info import COMPILED, build_info
+from licorne_server.telemetry.logs import levels
 from licorne_tools.kube.plane import Plane
 from support import seeds
 from support.kube.cluster import Cluster, running_cluster
@@ -124,6 +125,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
+def collector_off() -> Iterator[None]:
+    """Nothing is freed but by counts of references, as in the server."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture
+def usual_levels() -> Iterator[None]:
+    """The levels of the process's log are as usual, before and after."""
+    levels().begin("info")
+    yield
+    levels().begin("info")
+
+
+@pytest.fixture
 def rewrite(request: pytest.FixtureRequest) -> bool:
     """Whether expected output is to be written instead of compared."""
     wanted: bool = request.config.getoption("--rewrite")
@@ -151,7 +169,8 @@ def _same_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
             patch.delenv(name)
         guard_default_addresses(patch)
         patch.setenv("TERM", "xterm")
-        patch.setattr("licorne_server.testing.fake_rm.PATIENCE", PATIENCE)
+        for kit in ("fake_rm", "parts", "serving"):
+            patch.setattr(f"licorne_server.testing.{kit}.PATIENCE", PATIENCE)
         # Servers inside the test process log beside what a command prints, whatever they log.
         structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
         patch.setenv(PATH_VARIABLE, str(tmp_path_factory.mktemp("home") / "contexts.yaml"))

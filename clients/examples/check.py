@@ -6,6 +6,7 @@ server must have nothing of it left. A rejection must end it.
 """
 
 import argparse
+import os
 import queue
 import signal
 import subprocess
@@ -33,10 +34,11 @@ class Failed(Exception):
 
 
 @contextmanager
-def serving(address: str = "127.0.0.1:0", *options: str) -> Iterator[str]:
-    """A server; gives its address."""
+def serving(address: str = "127.0.0.1:0", **variables: str) -> Iterator[str]:
+    """A server, with these variables of the environment; gives its address."""
+    environ = {**os.environ, **variables}
     with subprocess.Popen(
-        [*SERVE, "--listen", address, *options], stdout=subprocess.PIPE, text=True
+        [*SERVE, "--listen", address], env=environ, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         try:
@@ -131,7 +133,7 @@ def play_restarted(command: Sequence[str], wire: str) -> None:
 
 def play_rejected(command: Sequence[str], wire: str) -> None:
     """A server that takes ten asks; raises Failed if the example does not mind."""
-    with serving("127.0.0.1:0", "--max-asks", "10") as target:
+    with serving(LICORNE_BOUNDS_MAX_ASKS="10") as target:
         try:
             done = subprocess.run(
                 [*command, target, wire], capture_output=True, timeout=PATIENCE, check=False

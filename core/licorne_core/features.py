@@ -1,14 +1,14 @@
-"""The features of a partition, gone over as one table: standard ones first, then extensions.
+"""The table of all features of a partition: standard ones first, then extensions.
 
-`standard/__init__.py` and `extensions/__init__.py` name them, in the order in which they are asked at every
-point. Nothing in the kernel names one of them: what a feature adds to it is in modules of these names in the
+`standard/__init__.py` and `extensions/__init__.py` list them, in the order in which they are called at every
+point. The kernel names none of them: what a feature adds is in modules of the following names in the
 feature's folder, which are looked up here. A folder has some of them:
 
-    extension.py  a class `KIND`, an `Extension`, which takes part at the points of `licorne_core/points.py`
+    extension.py  a class `KIND`, an `Extension`, whose methods are the points of `licorne_core/points.py`
     keys.py       the keys and tags that turn it on, which `config` and `values` read
-    rules.py      rules that may stop asks, which the pass asks for
-    shared.py     a class `SHARED` with what all partitions of a core have in common (`model/core.py`)
-    handlers.py   what its commands, decisions, deadlines and answers of the RM do
+    rules.py      rules that may stop asks, which the pass evaluates
+    shared.py     a class `SHARED` with state for all partitions of a core (`model/core.py`)
+    handlers.py   handlers of its commands, decisions, deadlines and answers of the RM
     messages.py   its commands, their effects, and codes of its quotas
     reports.py    the fields that it adds to reports, which `views` read
 """
@@ -24,7 +24,7 @@ TABLES: Final = ("licorne_core.standard", "licorne_core.extensions")
 _PLACES: Final = tuple((name, f"{table}.{name}") for table in TABLES for name in import_module(table).NAMES)
 
 BITS: Final = {name: 1 << number for number, (name, _) in enumerate(_PLACES, 4)}
-"""The bit of each feature in the `interests` of a thing; the first ones are the kernel's own (`rules`)."""
+"""The bit of each feature in the `interests` of a thing; lower bits belong to the kernel (`rules`)."""
 
 
 def modules(name: str) -> Iterator[tuple[str, Any]]:
@@ -36,7 +36,7 @@ def modules(name: str) -> Iterator[tuple[str, Any]]:
 
 
 def table(module: str, name: str) -> Mapping[Any, Any]:
-    """The mappings of that name in the modules of all features, as one."""
+    """The mappings of that name in the modules of all features, merged."""
     whole: dict[Any, Any] = {}
     for feature, found in modules(module):
         own = getattr(found, name, {})

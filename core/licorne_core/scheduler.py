@@ -1,8 +1,8 @@
-"""The one door of the core (DESIGN § 2).
+"""The only interface that changes the core (DESIGN § 2).
 
 `Scheduler.handle` is the only way to change anything; the same commands at the same times give the
 same effects. Nothing in here reads a clock or does I/O: time is an argument, and `next_deadline` is
-the time at which the core wants to be called again.
+the time of the next call that the core needs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from licorne_core.config.schema import Configuration
 from licorne_core.features import kinds, modules, table
 from licorne_core.handlers import allocations, apps, configuration, nodes, replay
 from licorne_core.handlers.configuration import refusal_of, register
-from licorne_core.handlers.operators import Refused
+from licorne_core.handlers.operators import CommandRefused
 from licorne_core.handlers.outcome import Commands
 from licorne_core.handlers.replay import count_replayed
 from licorne_core.handlers.turn import decide, fire_timers
@@ -81,7 +81,7 @@ _COMMANDS: Final[Commands] = {
 _SHARED_COMMANDS: Final = {
     kind: (name, carry_out) for name, each in modules("shared") for kind, carry_out in each.COMMANDS.items()
 }
-"""Commands of no RM, each with its extension and how that carries it out."""
+"""Commands of no RM, each with its extension and the function that carries it out."""
 
 _OF_ITEMS = (
     UpdateAllocations,
@@ -92,20 +92,14 @@ _OF_ITEMS = (
     ExtensionAnswer,
     NotePredicatesSent,
 )
-"""Commands whose items name their partitions. Any other may change all partitions of its RM."""
+"""Commands whose items name their partitions. Other commands may change all partitions of their RM."""
 
 
 MOST_TIMERS = 64
-"""Deadlines of one RM that are dealt with in one tick."""
+"""Most deadlines of one RM that are handled in one tick."""
 
-_SLICED = (
-    UpdateAllocations,
-    UpdateApplications,
-    UpdateNodes,
-    UpdateConfiguration,
-    ExtensionCommand,
-)
-"""Commands that may leave a rest."""
+_SLICED = (UpdateAllocations, UpdateApplications, UpdateNodes, UpdateConfiguration, ExtensionCommand)
+"""Commands that may leave a remainder (`Unfinished`)."""
 
 
 class Scheduler:
@@ -123,7 +117,7 @@ class Scheduler:
         """Create an empty core. `default_config` is for RMs that register without one, or built in.
 
         Without `reservations` no node is ever reserved for an ask (spec § 2.8). `ask_backoff` is
-        the wait of an ask that its RM could not run, `rm_caps` the quota of each RM.
+        the back-off of an ask that its RM could not run, `rm_caps` the caps of each RM.
         """
         self.options = Options(
             default_config=default_config,
@@ -132,12 +126,12 @@ class Scheduler:
             tuning=tuning or Tuning(),
             rm_caps=rm_caps or RmCaps(),
         )
-        """All that decides beside the commands."""
+        """Handlers and stages, in addition to the commands."""
         self._registry = Registry(
             self.options, kinds(), [(name, each.SHARED) for name, each in modules("shared")]
         )
         self.last_turn: Turn | None = None
-        """The turn that the last tick gave; None if it gave none."""
+        """The turn given by the last tick; None if it gave none."""
         self.views = Views(self._registry, self.options.rm_caps)
 
     @property
@@ -147,13 +141,13 @@ class Scheduler:
 
     @property
     def waiting(self) -> int:
-        """Number of RMs of which a partition waits for a turn."""
+        """Number of RMs with a partition that waits for a turn."""
         return self._registry.agenda.waiting
 
     def refusal_of(self, rm_id: RmId, config: SubmittedConfig) -> ConfigurationRefused | None:
-        """Check an update of the RM with the configuration: the refusal, or None if it is taken.
+        """Check an update of the RM with the configuration; return the refusal, or None if it is accepted.
 
-        Nothing is changed. An RM that is not registered has caps like all others.
+        Nothing is changed. An RM that is not registered has the same caps as all others.
         """
         return refusal_of(rm_id, self._registry.rms.get(rm_id), config, self.options)
 
@@ -201,9 +195,9 @@ class Scheduler:
     def plan_configuration(
         self, command: UpdateConfiguration, now: float, spent: Spent = lambda: 0.0
     ) -> ConfigurationPlan | ConfigurationPlanRefused:
-        """Plan a registered RM's update at `now`; the scheduler is used up, so that it has to be a copy.
+        """Plan an update of a registered RM at `now`. The scheduler must be a copy, as the plan changes it.
 
-        A plan ends incomplete when its budget is spent.
+        A plan is incomplete if its budget was spent.
         """
         return plan_configuration(self, command, now, spent)
 
@@ -223,7 +217,7 @@ class Scheduler:
             check_holdings(rm)
 
     def check_shared(self) -> None:
-        """Add up anew what extensions share; raises InvariantBroken."""
+        """Recompute what extensions share; raises InvariantBroken."""
         for shared in self._registry.core.shared.values():
             shared.check(self._registry)
 
@@ -238,11 +232,11 @@ class Scheduler:
         if rm is None:
             return [NotRegistered(rm_id=command.rm_id, reason=_not_registered(command))]
         if rm.replay is not None and Hold.UNFINISHED not in rm.holds:
-            # The rest of a command was counted with its beginning.
+            # The remainder of a command was counted with its beginning.
             count_replayed(rm.replay, command)
         changed: Iterable[Partition] = rm.reached
         if not isinstance(command, _OF_ITEMS) or (rm.holds and Hold.UNFINISHED in rm.holds):
-            # The rest of a command also changes partitions that its beginning has looked up.
+            # The remainder of a command also changes partitions that its beginning has looked up.
             changed = rm.partitions.values()
         try:
             effects = self._handle_for(rm, command, now)
@@ -259,7 +253,7 @@ class Scheduler:
             rm.reached.clear()
 
     def _hold_for_rest(self, rm: Rm, effects: list[Effect]) -> None:
-        """Hold the RM's scheduling as long as a command of it has a rest."""
+        """Hold the RM's scheduling as long as a command of it has a remainder."""
         unfinished = bool(effects) and isinstance(effects[-1], Unfinished)
         if unfinished != (Hold.UNFINISHED in rm.holds):
             rm.set_hold(Hold.UNFINISHED, on=unfinished)
@@ -269,7 +263,7 @@ class Scheduler:
     def _handle_for(self, rm: Rm, command: OfRm, now: float) -> list[Effect]:
         try:
             return _COMMANDS[type(command)](self._registry, rm, command, now)
-        except Refused as refused:
+        except CommandRefused as refused:
             return [OperatorRefused(rm_id=rm.rm_id, refusal=refused.refusal, reason=str(refused))]
 
     def _tick(self, command: Tick, now: float) -> list[Effect]:
@@ -279,7 +273,7 @@ class Scheduler:
         try:
             self._fire_due(now, effects, worked)
             if self._registry.core.busy:
-                # What a deadline has freed counts in this very turn.
+                # Resources freed by a deadline are used in this very turn.
                 self._after_command()
             self._give_turn(command.decisions, now, effects, worked)
             if self._registry.disposal.gone:
@@ -294,7 +288,7 @@ class Scheduler:
     def _fire_due(self, now: float, effects: list[Effect], worked: list[Partition]) -> None:
         """Fire due timers, in the order in which partitions were registered.
 
-        Each RM gets one slice; the others have their turns before the rest.
+        Each RM gets one slice; other RMs get theirs before the remainder.
         """
         agenda = self._registry.agenda
         due = agenda.due(now)
@@ -328,21 +322,21 @@ class Scheduler:
 
 
 def _add_facts(effects: list[Effect], rm_id: RmId, rm: RmContext) -> None:
-    """Append what extensions tell and `Happened`, but keep `Unfinished` last."""
+    """Append effects of extensions and `Happened`, but keep `Unfinished` last."""
     facts = rm.journal.facts
     moved, rm.holdings.moved = rm.holdings.moved, 0
-    if facts or rm.told:
+    if facts or rm.notifications:
         unfinished = bool(effects) and isinstance(effects[-1], Unfinished)
         at = len(effects) - unfinished
         if facts:
             rm.journal.facts = []
             effects.insert(at, Happened(rm_id=rm_id, facts=facts, footprint=moved))
-        effects[at:at] = rm.told
-        rm.told.clear()
+        effects[at:at] = rm.notifications
+        rm.notifications.clear()
 
 
 def _not_registered(command: OfRm) -> str:
-    """The text that callers know (spec §§ 1.6.1, 1.6.2)."""
+    """The refusal, in the words of the older core (spec §§ 1.6.1, 1.6.2)."""
     name = _REQUEST_NAMES.get(type(command))
     if name is not None:
         return f'received {name}, but RmID="{command.rm_id}" not registered'

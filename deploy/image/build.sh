@@ -3,6 +3,8 @@
 #
 #   build.sh BASE IMAGE [ENGINE]
 #
+# The server is compiled in the build, unless WHEELS names a folder with its compiled wheel for the base's Python, such
+# as `make dist` makes.
 # A machine may reach the package index in its own way: pip in the build is given the index and the authorities
 # that pip has here. They are secrets of the build, and not in the image.
 set -euo pipefail
@@ -26,7 +28,7 @@ if ! "$engine" --version | grep -q Docker; then
 fi
 
 given=$(mktemp -d)
-trap 'rm -rf "$given"' EXIT
+trap 'rm -rf "$given" deploy/image/wheels/*.whl' EXIT
 # Of what is set twice the environment counts, whose names begin with a colon.
 { "${PYTHON:-python3}" -m pip config list 2> /dev/null || true; } | sort -r > "$given/all"
 value() { sed -nE "s/^.*\.$1='(.*)'$/\1/p" "$given/all" | tail -n 1; }
@@ -49,6 +51,10 @@ rm -f deploy/image/wheels/*.whl
 if ! cp dist/licorne_transport-*.whl deploy/image/wheels/ 2> /dev/null; then
     echo "image: it is built without licorne-transport, which 'make transport' makes where there is cargo: one malformed" \
         "request of whoever reaches the port can end gRPC for all until a restart" >&2
+fi
+if [ -n "${WHEELS:-}" ] && ! cp "$WHEELS"/licorne_server-*-cp*.whl deploy/image/wheels/ 2> /dev/null; then
+    echo "image: WHEELS: no compiled wheel of the server in '$WHEELS'; 'make dist' makes one, in dist" >&2
+    exit 1
 fi
 
 "$engine" build "${options[@]}" --build-arg "BASE=$base" --tag "$image" .

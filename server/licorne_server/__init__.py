@@ -1,8 +1,8 @@
-"""The service: the core behind gRPC and HTTP, and the commands that run it here.
+"""The service: the core behind gRPC and HTTP, and the commands that run it.
 
-gRPC's handlers of forks are off in this process. Its C core has them for children that make calls,
-unless a variable of the environment says otherwise when it is loaded. They stop threads of the
-parent and wait for them, and where they cannot the child crashes. The only forks of this process
+gRPC's fork handlers are disabled in this process. Its C core installs them for children that make calls,
+unless an environment variable disables them when it is loaded. They stop threads of the
+parent and wait for them, and if they cannot, the child crashes. The only forks of this process
 are copies (`engine/copied_process.py`), which make no call.
 """
 
@@ -13,7 +13,7 @@ FORK_VARIABLE = "GRPC_ENABLE_FORK_SUPPORT"
 _OFF = "0"
 
 GRPC_HANDLES_FORKS = "grpc" in sys.modules and os.environ.get(FORK_VARIABLE) != _OFF
-"""True if gRPC was loaded before with its handlers on, by a program that embeds a server."""
+"""True if a program that embeds a server has loaded gRPC before, with its fork handlers enabled."""
 
-# It is a variable or nothing: gRPC has no other switch.
+# An environment variable, as gRPC has no other switch.
 os.environ[FORK_VARIABLE] = _OFF

@@ -9,8 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 from licorne_server.process.doors import REFUSED_SECONDS, REST_SECONDS, Door, doors_of
-from licorne_server.process.settings import Settings
-from licorne_server.process.transports import GRPC, LOOP
+from licorne_server.process.settings import GRPC, LOOP, Settings
 from support.patience import PATIENCE
 from support.peers.networks import (
     DATA,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from attacks.conftest import Check
-from licorne_server.process.transports import GRPC, LOOP, served_by
+from licorne_server.process.settings import GRPC, LOOP, served_by
 from support.peers.networks import (
     DATA,
     END_HEADERS,
@@ -21,6 +21,7 @@ from support.peers.networks import (
 )
 from support.peers.shim import eventually
 from support.server.server_process import ServerProcess
+from support.server.settings_file import settings_file
 
 STREAMS = 16
 """How many streams a connection may have at once."""
@@ -66,8 +67,8 @@ async def test_silent_streams_of_one_peer_leave_places_for_others(
 
 @pytest.mark.slow
 async def test_silent_stream_ends(opened: Opener) -> None:
-    """A stream that says nothing is ended after the time that `--first-message` gives it."""
-    async with ServerProcess("--first-message", "0.1") as server:
+    """A stream that says nothing is ended after the time that `bounds.first_message` gives it."""
+    async with ServerProcess(*settings_file(bounds={"first_message": 0.1})) as server:
         connection = await opened(server)
         await connection.begin()
         await connection.call(1)
@@ -85,8 +86,9 @@ async def ends_unfinished(connection: RawHttp2, path: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_unfinished_request_ends(opened: Opener, transport: str) -> None:
-    """A call whose request does not become whole is ended after the time that `--first-message` gives it."""
-    async with ServerProcess("--first-message", "0.1", "--transport", transport) as server:
+    """A call whose request does not become whole is ended after the time of `bounds.first_message`."""
+    flags = settings_file(bounds={"first_message": 0.1}, server={"transport": transport})
+    async with ServerProcess(*flags) as server:
         for path in (UNARY, WATCH, REFLECTION, "/grpc.health.v1.Health/Check"):
             await ends_unfinished(await opened(server), path)
 
@@ -119,8 +121,8 @@ async def test_caller_is_known_before_its_request_is_whole(
     ],
 )
 async def test_connection_without_a_call_is_closed(opened: Opener, beginning: bytes) -> None:
-    """A connection on which no call begins is closed after the time that `--idle` gives it."""
-    async with ServerProcess("--idle", "0.2") as server:
+    """A connection on which no call begins is closed after the time that `bounds.idle` gives it."""
+    async with ServerProcess(*settings_file(bounds={"idle": 0.2})) as server:
         connection = await opened(server)
         await connection.send(beginning)
         await connection.ended()
@@ -131,7 +133,8 @@ async def test_connections_of_one_host_leave_places_for_others(
     opened: Opener, others_are_served: Check
 ) -> None:
     """One host that opens far more connections than there may be shuts nobody else out."""
-    async with ServerProcess("--max-connections", "32", http="127.0.0.1:0") as server:
+    flags = settings_file(bounds={"max_connections": 32})
+    async with ServerProcess(*flags, http="127.0.0.1:0") as server:
         for _ in range(200):
             await (await opened(server)).begin()
         await others_are_served(server)

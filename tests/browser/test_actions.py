@@ -98,13 +98,13 @@ async def test_a_configuration_is_planned_applied_and_rolled_back(page: Page, to
     await page.get_by_role("button", name="Plan").click()
     queues = page.get_by_role("table", name="Queues")
     await expect(queues.get_by_role("row").nth(1)).to_contain_text("root.teams.green")
-    await confirmed(page, "Apply …", "licorne config apply FILE --base 1 --rm main --comment 'a test' --yes")
+    await confirmed(page, "Apply …", "licorne config apply FILE --base 1 --rm main --message 'a test' --yes")
     revisions = page.get_by_role("table", name="Revisions")
     await expect(revisions.get_by_role("row").nth(1)).to_contain_text("in force")
     await expect(revisions.get_by_role("row").nth(1)).to_contain_text("a test")
     await expect(view.locator(".diff .new").first).to_contain_text("green")
     await confirmed(
-        page, "Roll back", "licorne config rollback --to 1 --base 2 --rm main --comment 'a test' --yes"
+        page, "Roll back", "licorne config rollback --to 1 --base 2 --rm main --message 'a test' --yes"
     )
     await expect(revisions.get_by_role("row")).to_have_count(4)
     await page.get_by_label("Compare", exact=True).select_option("1")

@@ -19,11 +19,11 @@ async def test_the_page_of_any_member_shows_the_rms_of_all(page: Page) -> None:
             await opened(page, Town(server, town.main))
             await expect(row(page, "root.batch")).to_be_visible()
             await expect(row(page, "root", "[beside]default")).to_be_visible()
-            await expect(page.locator("#missing")).to_be_hidden()
+            await expect(page.locator("#findings")).to_be_hidden()
             await page.goto(f"http://{server.http_address}/ui#/applications/{PARTITION}")
             await expect(page.get_by_role("link", name="job-1", exact=True)).to_be_visible()
         lost = Member(id=MemberId("lost"), name="lost", address="", http="http://127.0.0.1:9")
         table_of(servers).members[lost.id] = lost
-        await expect(page.locator("#missing")).to_contain_text("member lost does not answer")
+        await expect(page.locator("#findings")).to_contain_text("member lost does not answer")
         del table_of(servers).members[lost.id]
-        await expect(page.locator("#missing")).to_be_hidden()
+        await expect(page.locator("#findings")).to_be_hidden()

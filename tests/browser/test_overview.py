@@ -85,6 +85,7 @@ async def test_only_one_row_of_a_tree_is_a_tab_stop(page: Page, town: Town) -> N
 async def test_every_control_is_reached_by_tab_and_seen(page: Page, town: Town) -> None:
     """The focus goes through header and navigation to the tree, and has an outline."""
     await opened(page, town)
+    await expect(row(page, "root")).to_be_visible()
     seen = []
     for _ in range(60):
         await page.keyboard.press("Tab")

@@ -58,10 +58,13 @@ async def test_hits_come_while_one_types(page: Page, town: Town) -> None:
 
 
 async def test_the_navigation_counts(page: Page, town: Town) -> None:
-    """How many applications and nodes the chosen partition has stands beside their names."""
+    """Applications and nodes of the chosen partition, but not beside figures of all partitions."""
     await opened(page, town, f"#/nodes/{OF}")
     entries = page.get_by_role("navigation", name="Views")
     await expect(entries.locator("[data-view=applications] .count")).to_have_text("3")
+    await expect(entries.locator("[data-view=rms] .count")).to_have_text("3")
+    await entries.locator("[data-view=overview]").click()
+    await expect(entries.locator("[data-view=applications] .count")).to_be_empty()
     await expect(entries.locator("[data-view=rms] .count")).to_have_text("3")
 
 

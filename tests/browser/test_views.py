@@ -270,20 +270,25 @@ async def test_events_come_by_themselves_and_are_picked(page: Page, town: Town) 
 
 
 async def test_a_configuration_is_checked_and_compared(page: Page, town: Town) -> None:
-    """Problems name their lines, and lead there; what is different is marked."""
+    """The text is the running one at first; problems name and mark their lines; differences are marked."""
     await opened(page, town, "#/configuration/main")
     await expect(page.get_by_role("region", name="Running configuration")).to_contain_text("batch")
-    await page.get_by_role("button", name="Begin with the running one").click()
-    text = page.get_by_label("Configuration to check")
+    text, wrong = page.get_by_label("Configuration to check"), page.locator(".gutter .wrong")
+    await expect(text).to_have_value(re.compile("batch"))
     running = await text.input_value()
     await page.get_by_role("button", name="Validate").click()
     await expect(page.get_by_text("It is what runs already")).to_be_visible()
     await text.fill(running.replace("vcore: 20", "vcore: many"))
     await page.get_by_role("button", name="Validate").click()
     await expect(page.get_by_text("refused", exact=True)).to_be_visible()
+    await expect(wrong).to_have_text("10")
     await page.get_by_role("button", name=re.compile(r"line \d")).first.click()
     chosen = "(({value, selectionStart: from, selectionEnd: to}) => value.slice(from, to))"
     assert "many" in await page.evaluate(f"{chosen}(document.activeElement)")
+    await text.press("End")
+    await text.press("x")
+    await expect(wrong).to_have_count(0)
+    await text.press("Backspace")
     await page.get_by_role("button", name="Compare").click()
     differences = page.get_by_role("region", name="Differences")
     await expect(differences.locator(".gone")).to_contain_text("vcore: 20")

@@ -13,7 +13,6 @@ from structlog.testing import capture_logs
 
 from licorne_cli.commands import parser_for
 from licorne_server.services.admin.operations import MAX_WANTED
-from licorne_server.telemetry.logs import levels
 from support.peers.shim import Shim, connected, serving
 from support.peers.town import Shell, Town
 
@@ -40,14 +39,6 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def usual_levels() -> Iterator[None]:
-    """The levels of the process are as before when the test has ended."""
-    levels().begin("info")
-    yield
-    levels().begin("info")
-
-
 async def test_nodes_are_cordoned_and_uncordoned(town: Town) -> None:
     """Each is told in a line; the table shows who did it, when and why."""
     result = await town.shell("nodes", "cordon", *BLUE, "node-1", "node-2", "--message", "disk")
@@ -64,7 +55,7 @@ async def test_nodes_are_cordoned_and_uncordoned(town: Town) -> None:
     # A name may be as `-o name` prints it, also behind an option.
     back = await town.shell("nodes", "uncordon", *BLUE, "--timeout", "20", "node/node-1")
     assert back.err.endswith("node node-1 uncordoned\n")
-    assert (await town.shell("nodes", "undrain", *BLUE, "node-1")).err.endswith("is not cordoned\n")
+    assert (await town.shell("nodes", "uncordon", *BLUE, "node-1")).err.endswith("is not cordoned\n")
     data = await town.shell("nodes", "cordon", *BLUE, "node-1", "-o", "json")
     assert data.json == {"changed": True, "allocations": 2}
     unknown = await town.shell("nodes", "cordon", *BLUE, "node-9")
@@ -116,9 +107,9 @@ async def test_the_partition_of_another_rm_is_named(town: Town) -> None:
     """A partition's full name says which RM is meant."""
     result = await town.shell("nodes", "cordon", "meadow-1", "--partition", "[green]default")
     assert (result.code, result.err) == (0, "node meadow-1 cordoned: 0 allocations there go on\n")
-    bare = await town.shell("nodes", "undrain", *BLUE, "node-1", "--partition", "default")
+    bare = await town.shell("nodes", "uncordon", *BLUE, "node-1", "--partition", "default")
     assert (bare.code, bare.err) == (0, "node node-1 is not cordoned\n")
-    assert (await town.shell("nodes", "undrain", *BLUE, "n", "--partition", "other")).code == 3
+    assert (await town.shell("nodes", "uncordon", *BLUE, "n", "--partition", "other")).code == 3
 
 
 @pytest.mark.parametrize(
@@ -126,7 +117,7 @@ async def test_the_partition_of_another_rm_is_named(town: Town) -> None:
     [
         ("apps", "kill", "shop", "--yes"),
         ("nodes", "drain", "node-1"),
-        ("nodes", "undrain", "node-1", "--partition", "default"),
+        ("nodes", "uncordon", "node-1", "--partition", "default"),
         ("queues", "stop", "root.prod", "--yes"),
     ],
     ids=" ".join,

@@ -122,6 +122,15 @@ async def test_the_calendar_is_a_table(planned: Planned) -> None:
         ),
         (
             pb.ExpectedStart(
+                starts_at=2 * 10**9, confidence="declared", earliest=10**9, latest=3 * 10**9, level=80
+            ),
+            (
+                "expected to start between 1970-01-01T00:00:01.000Z and 1970-01-01T00:00:03.000Z "
+                "in 80 of 100 cases, at 1970-01-01T00:00:02.000Z (declared)"
+            ),
+        ),
+        (
+            pb.ExpectedStart(
                 starts_at=3 * 10**9, confidence="declared", first_told=10**9, start_by=2 * 10**9
             ),
             (

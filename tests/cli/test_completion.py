@@ -13,151 +13,163 @@ from licorne_cli.parsing.completion import SHELLS
 from support.patience import PATIENCE
 from support.peers.town import Town
 
-ASK_BASH = """\
-source {script}
-COMP_WORDS=({words})
-COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
-COMP_WORDBREAKS=$' \\t\\n"\\'><=;|&(:'
-COMP_LINE="${{COMP_WORDS[*]}}"
-_licorne
-printf '%s\\n' "${{COMPREPLY[@]}}"
-"""
+ASK = {
+    "bash": """\
+source completion.bash
+COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9
+_python_argcomplete licorne
+printf '%s\\n' "${COMPREPLY[@]}"
+""",
+    # _describe is what zsh shows offers with: a name and its meaning, with a colon between.
+    "zsh": """\
+compdef() { : }
+_describe() { print -rl -- "${(@P)2}" }
+source completion.zsh
+BUFFER=$1 CURSOR=${#1} words=(licorne)
+_python_argcomplete
+""",
+    "fish": "source completion.fish; complete -C $argv[1]",
+}
+"""How a shell is asked what it offers behind a line, by its name."""
 ALLOCATED = ("allocated", "allocated.vcore", "allocated.memory")
 NODE_VERBS = list(nodes.NOUN.verbs)
-
-
-def script_of(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What `licorne completion` prints."""
-    capsys.readouterr()
-    assert main(["completion", shell]) == 0
-    return capsys.readouterr().out
+bash = pytest.mark.needs("bash")
+every_shell = pytest.mark.parametrize(
+    "shell", [pytest.param(one, marks=pytest.mark.needs(one)) for one in SHELLS]
+)
 
 
 @pytest.fixture
 def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A folder with the script for bash, and `licorne` as a program."""
-    (tmp_path / "completion.bash").write_text(script_of("bash", capsys))
+    """A folder with the scripts, and `licorne` as a program."""
+    for shell in SHELLS:
+        assert main(["completion", shell]) == 0
+        (tmp_path / f"completion.{shell}").write_text(capsys.readouterr().out)
     program = tmp_path / "licorne"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m licorne_server "$@"\n')
     program.chmod(0o755)
     return tmp_path
 
 
-def completed(folder: Path, words: str) -> list[str]:
-    """What bash offers behind these words, the last of which is being typed."""
-    asking = ASK_BASH.format(script="completion.bash", words=words)
+def completed(folder: Path, line: str, shell: str = "bash") -> list[str]:
+    """What a shell offers behind this line, the last word of which is being typed."""
+    before = {
+        "bash": ["bash", "--norc", "-c", ASK["bash"], "bash"],
+        "zsh": ["zsh", "-f", "-c", ASK["zsh"], "zsh"],
+    }
     done = subprocess.run(
-        ["bash", "--norc", "-c", asking],
+        [*before.get(shell, ["fish", "--no-config", "-c", ASK["fish"]]), line],
         cwd=folder,
+        env={"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(folder)},
         capture_output=True,
         text=True,
         check=True,
         timeout=PATIENCE,
     )
     assert done.stderr == ""
-    return done.stdout.split("\n")[:-1] if done.stdout.strip() else []
+    # Behind a name there may be a blank, or its meaning.
+    offers = [one for one in done.stdout.split("\n") if one]
+    if shell == "fish":
+        return [one.partition("\t")[0] for one in offers]
+    return [one.partition(":")[0] for one in offers] if shell == "zsh" else [one.rstrip() for one in offers]
 
 
+@bash
 @pytest.mark.parametrize(
-    ("words", "offered"),
+    ("line", "offered"),
     [
-        ("licorne no", ["nodes"]),
-        ("licorne nodes --out", ["--output", "--output-watch-events"]),
-        ("licorne nodes --output ''", ["table", "wide", "json", "yaml", "name"]),
-        ("licorne nodes -o j", ["json"]),
-        ("licorne apps --state com", ["completed", "completing"]),
-        ("licorne context ''", ["list", "show", "use", "delete", "set"]),
-        ("licorne context set here --tls-s", ["--tls-server-name"]),
-        ("licorne rms f", ["forget"]),
-        ("licorne queues stop --mes", ["--message"]),
-        ("licorne budgets apply comp", ["completion.bash"]),
-        ("licorne help queu", ["queues"]),
-        ("licorne bench shim", ["shim", "shim1"]),
-        ("licorne --ver", ["--version"]),
-        ("licorne nodes --target ''", []),
-        ("licorne nodes --sort-by alloca", ["allocations", *ALLOCATED]),
-        ("licorne rms --sort-by as", ["asks"]),
-        ("licorne nodes --output =", ["table", "wide", "json", "yaml", "name"]),
-        ("licorne nodes --output = j", ["json"]),
-        ("licorne nodes --output = json --sched", ["--schedulable"]),
-        ("licorne nodes --target here : 1 --sched", ["--schedulable"]),
-        ("licorne completion ''", ["bash", "zsh", "fish"]),
-        ("licorne nodes --timeout 3 --sched", ["--schedulable"]),
-        ("licorne validate-config comp", ["completion.bash"]),
-        ("licorne --config comp", ["completion"]),
-        ("licorne serve --config comp", ["completion.bash"]),
+        ("no", ["nodes"]),
+        ("nodes --out", ["--output", "--output-watch-events"]),
+        ("nodes --output ", ["table", "wide", "json", "yaml", "name"]),
+        ("nodes -o j", ["json"]),
+        ("apps --state com", ["completed", "completing"]),
+        ("context ", ["list", "show", "use", "delete", "set"]),
+        ("context set here --tls-s", ["--tls-server-name"]),
+        ("rms f", ["forget"]),
+        ("queues stop --mes", ["--message"]),
+        ("queues --rm blue sto", ["stop"]),
+        ("--rm blue queues stop --mes", ["--message"]),
+        ("budgets apply comp", ["completion.bash", "completion.fish", "completion.zsh"]),
+        ("help queu", ["queues"]),
+        ("bench shim", ["shim", "shim1"]),
+        ("--ver", ["--version"]),
+        ("nodes --target ", []),
+        ("nodes --sort-by alloca", [*ALLOCATED, "allocations"]),
+        ("rms --sort-by as", ["asks"]),
+        ("nodes --output=j", ["json"]),
+        ("nodes --output=json --sched", ["--schedulable"]),
+        ("nodes --target here:1 --sched", ["--schedulable"]),
+        ("completion ", ["bash", "zsh", "fish"]),
+        ("nodes --timeout 3 --sched", ["--schedulable"]),
+        ("validate-config completion.b", ["completion.bash"]),
+        ("serve --config completion.b", ["completion.bash"]),
     ],
 )
-def test_bash_completes(folder: Path, words: str, offered: list[str]) -> None:
+def test_bash_completes(folder: Path, line: str, offered: list[str]) -> None:
     """Commands, options, choices and files, each where it belongs."""
-    assert completed(folder, words) == offered
+    assert sorted(completed(folder, f"licorne {line}")) == sorted(offered)
 
 
-def test_bash_completes_every_command(folder: Path) -> None:
+@every_shell
+def test_every_shell_completes_commands_options_and_choices(shell: str, folder: Path) -> None:
     """None is forgotten."""
-    assert set(completed(folder, "licorne ''")) == set(installed_commands())
+    assert set(completed(folder, "licorne ", shell)) == set(installed_commands())
+    assert completed(folder, "licorne nodes --sort", shell) == ["--sort-by"]
+    assert completed(folder, "licorne nodes -o j", shell) == ["json"]
 
 
+@every_shell
+async def test_every_shell_completes_names(shell: str, town: Town, folder: Path) -> None:
+    """Names of what the server has, which is the server that was named on the line."""
+    line = f"licorne nodes --target {town.shell.target} --timeout 20 "
+    offers = await asyncio.to_thread(completed, folder, line, shell)
+    assert sorted(offers) == sorted([*NODE_VERBS, "node-1", "node-2"])
+
+
+@bash
 @pytest.mark.parametrize(
-    ("words", "offered"),
+    ("line", "offered"),
     [
-        ("nodes ''", [*NODE_VERBS, "node-1", "node-2"]),
-        ("nodes --rm green ''", [*NODE_VERBS, "meadow-1"]),
+        ("nodes --rm green ", [*NODE_VERBS, "meadow-1"]),
+        ("nodes drain --rm blue ", ["node-1", "node-2"]),
         ("queues root.p", ["root.prod"]),
         ("apps --queue root.d", ["root.dev"]),
         ("explain sh", ["shop"]),
-        ("apps --user ''", ["ann", "bob"]),
+        ("apps --user ", ["ann", "bob"]),
         ("rms forget b", ["blue"]),
-        ("nodes --partition ''", ["\\[blue\\]default", "\\[green\\]default"]),
-        ("nodes --partition \\\\[bl", ["\\[blue\\]default"]),
-        ("nodes --rm = gre", ["green"]),
-        ("nodes --rm = green ''", [*NODE_VERBS, "meadow-1"]),
+        ("nodes --partition ", ["\\[blue\\]default", "\\[green\\]default"]),
+        ("nodes --partition \\[bl", ["\\[blue\\]default"]),
+        ("nodes --rm=gre", ["green"]),
+        ("nodes --rm=green ", [*NODE_VERBS, "meadow-1"]),
     ],
 )
-async def test_bash_completes_names(town: Town, folder: Path, words: str, offered: list[str]) -> None:
-    """Names of what the server has, which is the server that was named on the line."""
-    command, _, rest = words.partition(" ")
-    line = f"./licorne {command} --target {town.shell.target} --timeout 20 {rest}"
+async def test_bash_completes_names(town: Town, folder: Path, line: str, offered: list[str]) -> None:
+    """Of every kind, and of the RM and the partition that were named."""
+    command, _, rest = line.partition(" ")
+    line = f"licorne {command} --target {town.shell.target} --timeout 20 {rest}"
     assert await asyncio.to_thread(completed, folder, line) == offered
 
 
+@bash
 async def test_names_with_a_colon(town: Town, folder: Path) -> None:
     """The shell takes a colon for the end of a word: what stands before it is not offered again."""
     await town.blue.add_nodes(2, prefix="rack:8041")
-    host, port = town.shell.target.split(":")
-    line = f"./licorne nodes --target {host} : {port} --timeout 20 rack : 80"
+    line = f"licorne nodes --target {town.shell.target} --timeout 20 rack:80"
     assert await asyncio.to_thread(completed, folder, line) == ["8041-1", "8041-2"]
 
 
+@bash
 async def test_names_cannot_command_the_shell(town: Town, folder: Path) -> None:
     """A name of somebody else's is quoted as one word, and nothing in it is run."""
     name = "a$(touch owned);b c"
     await town.blue.add_nodes(1, prefix=name)
-    line = f"./licorne nodes --target {town.shell.target} --timeout 20 a"
+    line = f"licorne nodes --target {town.shell.target} --timeout 20 a"
     assert await asyncio.to_thread(completed, folder, line) == [r"a\$\(touch\ owned\)\;b\ c-1"]
     assert not (folder / "owned").exists()
 
 
+@bash
 def test_without_a_server_there_are_no_names(folder: Path) -> None:
-    """What the script knows is offered, and nothing is said."""
-    assert completed(folder, "./licorne explain --target 127.0.0.1:1 ''") == []
-    assert completed(folder, "./licorne nodes --context nosuch ''") == NODE_VERBS
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_every_shell_has_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The script names all commands and the options of each."""
-    script = script_of(shell, capsys)
-    assert all(name in script for name in installed_commands())
-    assert "sort-by" in script
-    assert "reserved-for" in script
-
-
-@pytest.mark.parametrize("shell", [pytest.param(shell, marks=pytest.mark.needs(shell)) for shell in SHELLS])
-def test_shells_understand_their_script(
-    shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Every shell reads its script without a word."""
-    (tmp_path / "script").write_text(script_of(shell, capsys))
-    done = subprocess.run([shell, "-n", "script"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    """What is known without one is offered, and nothing is said."""
+    assert completed(folder, "licorne explain --target 127.0.0.1:1 ") == []
+    assert completed(folder, "licorne nodes --context nosuch ") == NODE_VERBS

@@ -181,7 +181,7 @@ async def test_apply_puts_a_file_into_force(licorne: Licorne, file: Path, channe
     alone = await licorne("config", "apply", str(file))
     assert alone.code == 1
     assert alone.err.endswith("licorne: nothing was changed: say --yes to do it\n")
-    result = await licorne("config", "apply", str(file), "--comment", "b is better", "--yes")
+    result = await licorne("config", "apply", str(file), "--message", "b is better", "--yes")
     assert result.code == 0
     assert "  - queue root.a" in result.out.splitlines()
     assert "  + queue root.b" in result.out.splitlines()
@@ -315,7 +315,7 @@ async def test_rollback_shows_and_applies_an_earlier_revision(
     assert result.code == 0
     assert "+++ revision 2" in result.out.splitlines()
     assert await admin.in_force() == (B, 4, "rollback")
-    await licorne("config", "rollback", "rm", "--to", "1", "--yes", "--comment", "all wrong")
+    await licorne("config", "rollback", "rm", "--to", "1", "--yes", "--message", "all wrong")
     assert await admin.in_force() == (A, 5, "rollback")
     latest, *_ = await admin.history()
     assert latest.comment == "all wrong"

@@ -34,7 +34,7 @@ async def server_with(*rm_ids: str, port: int = 0) -> AsyncIterator[Server]:
 def play(server: Server, first: int, count: int, rm_id: str = "rm", *, time: float = START) -> int:
     """So many events happen; the id of the first."""
     start = server.events.get(rm_id).next_id
-    server.rms.route([happened(rm_id, first, count, time=time)])
+    server.engine.answer([happened(rm_id, first, count, time=time)])
     return start
 
 
@@ -90,9 +90,9 @@ async def test_more_events_than_one_answer_takes(server: Server, shell: Shell) -
     ("arguments", "code", "text"),
     [
         (("--rm", "x"), 3, 'no RM "x"; there are: '),
-        (("--rm", "x", "--follow"), 3, 'no RM "x"; there are: '),
+        (("--rm", "x", "-w"), 3, 'no RM "x"; there are: '),
         (("--rm", "off"), 4, "Event tracking is disabled"),
-        (("--rm", "off", "--follow", "--from", "0"), 4, "Event tracking is disabled"),
+        (("--rm", "off", "-w", "--from", "0"), 4, "Event tracking is disabled"),
     ],
 )
 async def test_what_cannot_be_shown(
@@ -107,7 +107,7 @@ async def test_what_cannot_be_shown(
 
 
 class Following:
-    """`licorne events --follow` in a process of its own."""
+    """`licorne events -w` in a process of its own."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         """That runs."""
@@ -141,7 +141,7 @@ class Following:
 @asynccontextmanager
 async def following(target: str, *arguments: str) -> AsyncIterator[Following]:
     """The command while it runs; interrupted at the end it exits with 130."""
-    async with interrupted("events", "--follow", "--target", target, *arguments) as process:
+    async with interrupted("events", "-w", "--target", target, *arguments) as process:
         yield Following(process)
 
 

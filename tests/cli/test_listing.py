@@ -185,7 +185,7 @@ async def test_watching_prints_what_changes(town: Town) -> None:
     async with watching(town, "nodes", "--rm", "green") as nodes:
         assert (await nodes.out())[:2] == ["TIME", "NODE"]
         moment, *first = (await nodes.out())[:3]
-        assert re.fullmatch(r"\d\d:\d\d:\d\d", moment)
+        assert re.fullmatch(r"\d\d:\d\d:\d\dZ", moment)
         assert first == ["meadow-1", "yes"]
         await town.green.add_nodes(1, prefix="hill")
         assert (await nodes.out())[1:3] == ["hill-1", "yes"]

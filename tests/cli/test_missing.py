@@ -27,7 +27,7 @@ OF_A_PARTITION = (
 OF_AN_RM = (
     *OF_A_PARTITION,
     ("events",),
-    ("events", "--follow"),
+    ("events", "-w"),
     ("events", "--user", "ann"),
     ("state-dump",),
     ("config", "get"),
@@ -151,3 +151,32 @@ async def test_a_certificate_that_shows_no_rm(capsys: pytest.CaptureFixture[str]
     ]
     async with serving(tls=tls()) as server:
         await says_there_is_none(Shell(server.grpc_address, capsys), NONE_TO_SEE, *options)
+
+
+SIMILAR = {
+    ("queues", "root.prd"): "root.prod",
+    ("queues", "stop", "root.prd", "--yes"): "root.prod",
+    ("queues", "start", "root.prd"): "root.prod",
+    ("apps", "shpo"): "shop",
+    ("apps", "kill", "shpo", "--yes"): "shop",
+    ("apps", "hold", "shpo"): "shop",
+    ("explain", "shpo"): "shop",
+    ("nodes", "nod-1"): "node-1",
+    ("nodes", "cordon", "nod-1"): "node-1",
+    ("nodes", "drain", "nod-1"): "node-1",
+}
+
+
+@pytest.mark.parametrize(("command", "meant"), SIMILAR.items())
+async def test_a_name_that_is_much_like_another(town: Town, command: Sequence[str], meant: str) -> None:
+    """The other one is named, whatever was to be done with it."""
+    result = await town.shell(*command, "--rm", "blue")
+    assert (result.code, result.out) == (3, "")
+    assert result.err.endswith(f", did you mean {meant}?\n")
+
+
+async def test_a_name_that_is_there_is_not_suggested(town: Town) -> None:
+    """Where another name of the line is unknown, the known one is no answer."""
+    result = await town.shell("explain", "shop", "nokey", "--rm", "blue")
+    assert result.code == 3
+    assert "did you mean" not in result.err

@@ -86,7 +86,7 @@ def test_a_terminal_gets_colours_and_the_same_text(
 def test_a_number_that_heads_an_item_says_of_what_it_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a terminal is too narrow for a table, and a number would stand alone."""
+    """Where a terminal is too narrow for a table, and a number would stand alone or a name is long."""
     monkeypatch.setattr("licorne_cli.output.text.is_terminal", lambda _: True)
     monkeypatch.setenv("COLUMNS", "30")
     monkeypatch.setenv("NO_COLOR", "1")
@@ -100,6 +100,10 @@ def test_a_number_that_heads_an_item_says_of_what_it_is(
     print_table(("NODE", "STATE", "COMMENT"), [("n3", "up", long)])
     lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
     assert lines[0] == "n3"
+    rows = [("ip-10-0-101-17.eu-central-1", "vcore=4"), ("ip-10-0-101-18.eu-central-1", "vcore=4")]
+    print_table(("NODE", "FREE"), rows)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    assert lines[1:] == ["ip-10-0-10…-central-1  vcore=4"] * 2
 
 
 def test_json_has_raw_numbers_under_proto_json_names(capsys: pytest.CaptureFixture[str]) -> None:

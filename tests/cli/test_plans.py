@@ -1,4 +1,4 @@
-"""`licorne config plan` and `licorne submit --dry-run` against a running server."""
+"""`licorne config plan` and `licorne apps plan` against a running server."""
 
 import asyncio
 import io
@@ -115,7 +115,7 @@ async def test_a_plan_for_an_rm_on_hold_says_so(licorne: Licorne, server: Server
         "NOT COMPLETE: the RM is on hold (outbox full), and nothing is scheduled for it meanwhile"
     )
     assert result.code == 7
-    result = await licorne("submit", "--dry-run", written(tmp_path, JOB))
+    result = await licorne("apps", "plan", written(tmp_path, JOB))
     assert "NOT COMPLETE: the RM is on hold (outbox full)" in result.out
     assert result.code == 6, "its asks wait"
 
@@ -136,7 +136,7 @@ async def test_a_plan_in_json_has_everything(licorne: Licorne, tmp_path: Path) -
     assert {"partition", "path", "name", "value", "origin"} == plan["defaults"][0].keys()
 
 
-@pytest.mark.parametrize(("text", "command"), [(WIDER, ("config", "plan")), (JOB, ("submit", "--dry-run"))])
+@pytest.mark.parametrize(("text", "command"), [(WIDER, ("config", "plan")), (JOB, ("apps", "plan"))])
 async def test_a_plan_in_yaml_says_what_it_says_in_json(
     licorne: Licorne, tmp_path: Path, text: str, command: tuple[str, ...]
 ) -> None:
@@ -165,7 +165,7 @@ async def test_a_stale_base_is_refused(licorne: Licorne, tmp_path: Path) -> None
 @pytest.mark.row(168)
 async def test_a_submission_is_read_by_people(licorne: Licorne, tmp_path: Path) -> None:
     """It says the queue, the nodes, and exits with 0 where all is placed."""
-    result = await licorne("submit", "--dry-run", written(tmp_path, JOB))
+    result = await licorne("apps", "plan", written(tmp_path, JOB))
     first, second, *rest = result.out.splitlines()
     assert first == "application job would go to queue root.b of [rm]default"
     assert second == "all that would happen in the next 6 s, if nothing else happens"
@@ -178,7 +178,7 @@ async def test_a_submission_is_read_by_people(licorne: Licorne, tmp_path: Path) 
 async def test_a_submission_says_who_would_be_evicted(licorne: Licorne, tmp_path: Path) -> None:
     """Victims are shown with whom they would go for and when, and the exit code is 6."""
     large = JOB.replace("vcore: 1}", "vcore: 2}").partition("  - {name: exec")[0]
-    result = await licorne("submit", "--dry-run", written(tmp_path, large))
+    result = await licorne("apps", "plan", written(tmp_path, large))
     [victim] = [line for line in result.out.splitlines() if line.startswith("  full/")]
     assert " of root.a on n" in victim
     assert "(vcore=1) after " in victim
@@ -191,16 +191,9 @@ async def test_a_submission_may_come_from_stdin(licorne: Licorne, monkeypatch: p
     """JSON is YAML; what is rejected says why."""
     text = b'{"application": "a", "user": "ann", "queue": "root.x", "asks": []}'
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
-    result = await licorne("submit", "--dry-run", "-")
+    result = await licorne("apps", "plan", "-")
     assert result.out.startswith("application a would be rejected: failed to place application a")
     assert result.code == 6
-
-
-async def test_nothing_is_submitted_for_real(licorne: Licorne, tmp_path: Path) -> None:
-    """Without --dry-run it is refused."""
-    result = await licorne("submit", written(tmp_path, JOB))
-    assert (result.code, result.out) == (1, "")
-    assert result.err.startswith("licorne: applications are submitted by their RM")
 
 
 @pytest.mark.parametrize(
@@ -252,6 +245,6 @@ async def test_what_is_wrong_in_a_file_is_told_by_line(
 ) -> None:
     """All problems at once, with line and column."""
     path = written(tmp_path, text)
-    result = await licorne("submit", "--dry-run", path)
+    result = await licorne("apps", "plan", path)
     told = [line.removeprefix(f"{path}:").lstrip() for line in result.err.splitlines()]
     assert (told, result.code) == (problems, 4)

@@ -71,8 +71,8 @@ def test_help_has_what_is_installed(alone: None, capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = capsys.readouterr().out
-    assert "    queues " in shown
-    assert not [name for name in BROUGHT_BY if f"    {name} " in shown]
+    assert "\n  queues " in shown
+    assert not [name for name in BROUGHT_BY if f"\n  {name} " in shown]
 
 
 def test_each_distribution_brings_the_commands_that_are_said_to_be_its() -> None:

@@ -78,13 +78,13 @@ config history --rm blue -o json
 config validate wider.yaml --rm blue
 config diff wider.yaml --rm blue
 config plan wider.yaml --rm blue
-submit job.yaml --rm blue --dry-run
+apps plan job.yaml --rm blue
 apps plan job.yaml --rm blue -o json
 nodes cordon node-2 --rm blue --message disk
 nodes
 nodes uncordon node-2 --rm blue
 nodes drain node-2 --rm blue
-nodes undrain node-2 --rm blue
+nodes uncordon node-2 --rm blue
 queues stop root.dev --rm blue --yes
 queues start root.dev --rm blue
 apps hold idle --rm blue --message late
@@ -116,7 +116,7 @@ apps nobody
 nodes nothing
 explain nobody
 queues --nonsense
-queue root.dev
+--rm blue queues root.dev
 get queues
 help completion
 """
@@ -134,6 +134,7 @@ NOT_RECORDED = {
     "state-dump": "what REST says, which is recorded",
     "top": "draws screens, of which there are goldens",
     "members": "there are none of a server that is alone",
+    "settings": "the defaults, of which there is a reference",
     "completion": "a script for a shell",
 }
 """Commands of which only the help is recorded, and why."""

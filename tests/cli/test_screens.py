@@ -263,7 +263,7 @@ def test_screens(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nothing is cut off, and no line wraps unless it is a single word."""
+    """Nothing but the middle of names is cut off, and no line wraps unless it is a single word."""
     monkeypatch.setattr("licorne_cli.output.text.is_terminal", lambda _: True)
     sections = []
     for columns in COLUMNS:

@@ -72,4 +72,4 @@ def test_the_largest_gang_is_told_level_by_level() -> None:
 def test_without_a_shape_nothing_is_counted() -> None:
     """Where nothing waits the reader is told how to name a shape."""
     answer = ListTopologyResponse(levels=["zone"], domains=[domain("zone", "a", 0)])
-    assert in_one_line(answer, answer.domains) == "nothing waits that has a shape: name one with --shape"
+    assert "size of a member with --shape" in in_one_line(answer, answer.domains)

@@ -52,14 +52,14 @@ VALUES = {
     },
 }
 """Values of options that are none, each with its problem."""
-LINES = {
+LINES: dict[tuple[str, ...], str] = {
     ("nod",): ", did you mean nodes?",
     ("get", "queues"): "'get' is no command, did you mean licorne queues?",
     ("describe", "app", "a1"): "did you mean licorne apps a1?",
     ("drain", "node", "n1"): "did you mean licorne nodes drain n1?",
     ("help", "quees"): ", did you mean queues?",
     ("nodes", "drain"): "licorne nodes drain: the following arguments are required: NODE",
-    ("nodes", "n1", "n2"): "n1 is no verb; there are cordon, uncordon, drain, undrain",
+    ("nodes", "n1", "n2"): "n1 is no verb; there are cordon, uncordon, drain",
     (
         "nodes",
         "drian",
@@ -74,8 +74,12 @@ LINES = {
     ("nodes", "--sortby", "used"): ", did you mean --sort-by?",
     ("context", "lst"): ", did you mean list?",
     ("completion", "bas"): ", did you mean bash?",
-    ("--target", "core", "nodes"): "--target stands before the command: options stand behind it",
-    **dict.fromkeys(((), ("context",), ("config",)), "positional arguments:"),
+    ("--sort-by", "nosuch", "nodes"): "nosuch is no column; there are node, ",
+    ("--nosuch", "core", "nodes"): "unknown option --nosuch",
+    ("--targt=core", "nodes"): "unknown option --targt",
+    ("nodes", "undrain", "n1"): "undrain is no verb; there are cordon, uncordon, drain",
+    (): "ask why:",
+    **dict.fromkeys((("context",), ("config",)), "positional arguments:"),
 }
 """Lines that are not understood, each with a part of what is said; without a command, the commands."""
 

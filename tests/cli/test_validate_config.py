@@ -49,6 +49,23 @@ def test_an_invalid_file(written: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert err == "bad.yaml: 2 problems\n"
 
 
+def test_what_keys_do_not_do_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Published keys that do less than their names say are taken, strictly too, with a note for each."""
+    file = tmp_path / "queues.yaml"
+    queues = "queues: [{name: root, adminacl: ann, queues: [{name: a, adminacl: bob}, {name: b}]}]"
+    file.write_text(f"checksum: {'A1' * 32}\npartitions: [{{usergroupresolver: {{type: os}}, {queues}}}]\n")
+    assert check("--strict", str(file)) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[:-1] == [
+        f"{file}: note: adminacl grants no right but to submit",
+        f"{file}: note: checksum is not compared with that of the text",
+        f"{file}: note: usergroupresolver does nothing: a user without groups is in one of the same name",
+    ]
+    assert check("-o", "json", str(file)) == 0
+    assert len(json.loads(capsys.readouterr().out)[0]["notes"]) == 3
+
+
 @pytest.mark.parametrize("name", ["nowhere.yaml", "."])
 def test_an_unreadable_file(written: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     """Exit code 2, with the reason on standard error."""
@@ -95,6 +112,7 @@ def test_json(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "unreadable": "",
         "problems": [],
         "warnings": [],
+        "notes": [],
     }
     assert (bad["valid"], bad["problems"][1]) == (
         False,

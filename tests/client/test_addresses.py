@@ -13,7 +13,7 @@ from licorne.addresses import LONGEST_TOLD, MOST_TOLD, PASSED_OVER, Addresses, a
 from licorne.channel import Dialer
 from licorne_server.testing import serve
 from support.patience import PATIENCE
-from support.peers.scripted import QUICK, ScriptedStream, scripted
+from support.peers.scripted import QUICK, ScriptedStream, scripted, welcomes
 from support.peers.shim import eventually
 from support.surroundings import CLOSED
 
@@ -151,13 +151,6 @@ def test_a_stranger_at_a_told_address_is_forgotten() -> None:
     assert addresses.current == "b:1"
     assert addresses.refused()
     assert addresses.known() == ["b:1", "a:1"]
-
-
-async def welcomes(stream: ScriptedStream) -> None:
-    """Serve the client to its goodbye."""
-    await stream.welcome()
-    await stream.replay()
-    await stream.until_goodbye()
 
 
 async def test_a_client_of_one_address_goes_on_at_one_that_it_was_told() -> None:

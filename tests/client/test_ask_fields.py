@@ -19,6 +19,7 @@ TAGS = {
     "traceparent": "licorne/traceparent",
     "runtime": "licorne/runtime",
     "start_by": "licorne/start-by",
+    "started": "licorne/started",
 }
 VALUES: dict[str, Any] = {
     "required_node": "n7",
@@ -26,6 +27,7 @@ VALUES: dict[str, Any] = {
     "traceparent": TRACE,
     "runtime": 3600,
     "start_by": NOW,
+    "started": NOW,
 }
 OF_APPLICATIONS: dict[str, tuple[str, Any, str]] = {
     "runtime": ("licorne/runtime", 3600, "3600"),

@@ -9,7 +9,7 @@ from licorne import Client, Event, LicorneError, Node, ProtocolError, Registrati
 from licorne_server.testing import FakeRM, serve
 from support.patience import PATIENCE
 from support.peers.networks import Garbler, Side
-from support.peers.scripted import QUICK, Script, ScriptedStream, listening, scripted
+from support.peers.scripted import QUICK, Script, ScriptedStream, listening, scripted, welcomes
 from support.peers.shim import eventually
 from support.server.reports import read_books
 
@@ -29,13 +29,6 @@ def refusing(code: grpc.StatusCode, text: str) -> Script:
         await stream.abort(code, text)
 
     return refuse
-
-
-async def welcoming(stream: ScriptedStream) -> None:
-    """Take the replay and wait for the goodbye."""
-    await stream.welcome()
-    await stream.replay()
-    await stream.until_goodbye()
 
 
 @pytest.mark.parametrize("side", Side)
@@ -76,7 +69,7 @@ async def test_a_hello_is_refused_once_by_chance_and_twice_for_ever(
 ) -> None:
     """After one refusal the client tries again; the second ends it, and says where to look."""
     refuse = refusing(code, text)
-    async with scripted(refuse, welcoming) as target, listening(target) as rm:
+    async with scripted(refuse, welcomes) as target, listening(target) as rm:
         await asyncio.wait_for(rm.ready(), PATIENCE)
     async with scripted(refuse, refuse) as target, Client(target, rm_id="rm1", retry=QUICK) as rm:
         with pytest.raises(error, match=text) as raised:

@@ -109,6 +109,7 @@ async def test_state_alone_reads_everything(server: Served, rm: FakeRM) -> None:
         topology = await state.topology(shape={"vcore": 1000})
         assert (list(topology.levels), list(topology.domains)) == ([], [])
         assert await state.budgets() == []
+        assert (await state.health()).severity == "ok"
         [batch, root] = sorted(await state.resource_hours(), key=lambda row: -len(row.name))
         assert (batch.name, root.name, batch.hours["vcore"] > 0) == ("root.batch", "root", True)
         for reasons in (await state.reasons(), await state.reasons(queue="root", partition="default")):

@@ -258,13 +258,6 @@ async def test_an_rm_that_does_not_read_can_be_closed() -> None:
         assert rm.allocations == {"job-1": "node-1"}
 
 
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server has all the time it needs to explain."""
-    monkeypatch.setattr(parts, "PATIENCE", 60.0)
-
-
-@pytest.mark.usefixtures("patient")
 async def test_waiting_in_vain_says_once_for_each_reason_how_many_wait_for_it() -> None:
     """The error has the pending asks, and what explain says of them, the most frequent first."""
     async with serve(QUEUES) as server, FakeRM(server.target) as rm:
@@ -287,7 +280,6 @@ async def test_waiting_in_vain_says_once_for_each_reason_how_many_wait_for_it() 
         assert large.startswith("  large-1: pending: ")
 
 
-@pytest.mark.usefixtures("patient")
 async def test_waiting_in_vain_for_very_much_says_what_is_left_out() -> None:
     """A few reasons are told, and the server is asked about some asks."""
     counts = {"a": 3, "b": 2, "c": 5, "d": 1, "e": 10 * parts.EXPLAINED}

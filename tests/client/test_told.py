@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from licorne import Application, Ask, ContainerState, EventRecord, Node
-from licorne.check_runner import Feed
+from licorne.check_runner import ListFeed
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import ContainerStates, Events
 from licorne.v1.state_pb2 import ListEventsRequest
@@ -116,7 +116,7 @@ async def test_events_beyond_the_limit_leave_a_gap() -> None:
         heard.append(items)
         await may_go_on.wait()
 
-    feed = Feed(slow, limit=5)
+    feed = ListFeed(slow, limit=5)
     feed.put([1, 2])
     await eventually(lambda: heard)
     for first in (3, 5, 7, 9):
@@ -129,7 +129,7 @@ async def test_events_beyond_the_limit_leave_a_gap() -> None:
 async def test_a_stopped_feed_hands_over_nothing() -> None:
     """After the end of the client its functions are not called any more."""
     heard: list[Sequence[int]] = []
-    feed = Feed(heard.append)
+    feed = ListFeed(heard.append)
     feed.put([1])
     feed.stop()
     for _ in range(5):

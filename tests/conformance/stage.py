@@ -19,6 +19,7 @@ from support.coordination.etcd import EtcdServer
 from support.docs.pages import ROOT
 from support.patience import PATIENCE
 from support.server.server_process import ForkedServer
+from support.server.settings_file import settings_file
 
 QUICK = {"initial_ms": 20, "maximum_ms": 200}
 """How soon peers connect again: a scenario breaks connections more often than real life."""
@@ -31,11 +32,12 @@ partitions:
 FILES = ROOT / "tests" / "data" / "tls"
 MUTUAL = (
     *("--tls-cert", str(FILES / "server.pem"), "--tls-key", str(FILES / "server.key")),
-    *("--tls-client-ca", str(FILES / "ca.pem"), "--rm-identity", "rm1=spiffe://test/rm"),
+    *("--tls-client-ca", str(FILES / "ca.pem")),
     # The books are read over plain HTTP.
     "--http-insecure",
 )
 """How the server is started if it wants certificates."""
+IDENTITIES = {"rm_identities": {"rm1": ["spiffe://test/rm"]}}
 CERTIFICATE = {
     "ca": str(FILES / "ca.pem"),
     "cert": str(FILES / "rm.pem"),
@@ -56,10 +58,14 @@ class Stage:
         self._seed = seed
         self._program = program
         # A peer that does not say goodbye would hold up the end of the server for so long.
-        flags = ["--drain", str(10 * PATIENCE), *(MUTUAL if scenario.tls else ())]
+        drain = 10 * PATIENCE
         self._store = EtcdServer() if scenario.members > 1 else None
+        flags = list(MUTUAL if scenario.tls else ())
         if self._store is not None:
-            flags += ["--coordination", f"etcd://{self._store.target}/conformance", "--drain", "5"]
+            flags += ["--coordination", f"etcd://{self._store.target}/conformance"]
+            drain = 5
+        access = IDENTITIES if scenario.tls else {}
+        flags += settings_file(server={"drain": drain}, access=access)
         self._servers = [
             ForkedServer(*flags, http="127.0.0.1:0", completing=scenario.completing)
             for _ in range(scenario.members)

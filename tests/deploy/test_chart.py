@@ -1,6 +1,7 @@
 """The chart, as Helm sees it: linted, rendered for every example, and read by Kubernetes' types."""
 
 import json
+import re
 import shutil
 import subprocess
 import tarfile
@@ -10,6 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from licorne_server.commands.settings.kinds import SWITCH
+from licorne_server.commands.settings.tables import KEYS
 from support.deployment import (
     CHART,
     EXAMPLES,
@@ -240,6 +243,16 @@ def test_what_watches_is_that_of_the_repository() -> None:
         (("replicas=3",), "set persistence.enabled to false"),
         (("replicas=3", NO_VOLUME, "serviceAccount.create=false"), "serviceAccount.name: members need"),
         (("replicas=3", NO_VOLUME, "terminationGracePeriodSeconds=10"), "gives its RMs away"),
+        (
+            ("replicas=3", NO_VOLUME, "settings.server.drain=40"),
+            "more than the 40 seconds of settings.server.drain",
+        ),
+        (("settings.coordination.name=one",), "settings.coordination.name is made by the chart"),
+        (("settings.server.http=off",), "settings.server.http is made by the chart"),
+        (
+            ("settings.server.journal=false",),
+            'settings.server.journal is no switch. If it is to be off, write "off"',
+        ),
         (("replicas=3", "shim.enabled=true", "shim.image=x", NO_VOLUME), "leave replicas at 1"),
         (("replicas=0",), "replicas"),
         (("coordination.store=etcd://etcd:2379",), "set replicas to 2 or more"),
@@ -266,6 +279,16 @@ def test_what_does_not_go_together_is_refused(sets: tuple[str, ...], message: st
     done = helm("template", "licorne", CHART, *image, *(word for pair in sets for word in ("--set", pair)))
     assert done.returncode != 0
     assert message in done.stderr
+
+
+def test_the_chart_knows_the_settings() -> None:
+    """Its lists of own settings and of switches have the keys of the server."""
+    helpers = (CHART / "templates/_helpers.tpl").read_text("utf-8")
+    own, switches = (
+        set(re.findall(r'"(\w+\.\w+)"', found)) for found in re.findall(r"{{- list (.*) \| toJson", helpers)
+    )
+    assert own < KEYS.keys()
+    assert switches == {path for path, key in KEYS.items() if key.kind.metavar == SWITCH.metavar}
 
 
 def test_plain_manifests_are_up_to_date(tmp_path: Path) -> None:

@@ -7,7 +7,19 @@ import pytest
 from licorne_server.store.coordination.kubernetes.api import CONFIG_MAPS, LEASES, SECRETS, VERBS
 from licorne_server.store.coordination.kubernetes.objects import SECRET, object_name
 from licorne_server.store.coordination.secret import KEY
-from support.deployment import CHART, POD, Objects, core, objects, only, pod, service, settings, template
+from support.deployment import (
+    CHART,
+    POD,
+    Objects,
+    core,
+    objects,
+    only,
+    pod,
+    service,
+    settings,
+    settings_text,
+    template,
+)
 
 pytestmark = pytest.mark.helm
 
@@ -89,7 +101,8 @@ def test_one_core_has_none_of_it() -> None:
     found = objects(template())
     assert not [one for one in found if one["kind"] in ("Role", "RoleBinding", "PodDisruptionBudget")]
     assert "topologySpreadConstraints" not in pod(found)
-    assert not [word for word in core(found)["args"] if "coordination" in word or "advertise" in word]
+    assert "coordination" not in settings_text(found)
+    assert not [one for one in core(found).get("env", []) if "COORDINATION" in one["name"]]
 
 
 def test_members_are_spread_and_evicted_one_by_one() -> None:

@@ -22,6 +22,8 @@ pytestmark = [pytest.mark.image, pytest.mark.timeout(2 * BUILD_SECONDS)]
 
 BASE = os.environ.get("BASE") or "localhost/licorne-base"
 """What the image is made from; what is of this machine is made of Debian's packages before."""
+WHEELS = os.environ.get("WHEELS", "")
+"""A folder with the compiled server; without one, the build of the image compiles it."""
 PORTS = (7070, 9080)
 NETWORK = "cluster"
 COMPOSE = Path(sys.executable).with_name("podman-compose")
@@ -35,7 +37,7 @@ def engine() -> Iterator[Podman]:
         make = partial(own.program, "make", "--no-print-directory", "ENGINE=podman", seconds=BUILD_SECONDS)
         if BASE.startswith("localhost/"):
             make("image-base")
-        make("image", f"BASE={BASE}", f"PYTHON={sys.executable}")
+        make("image", f"BASE={BASE}", f"PYTHON={sys.executable}", f"WHEELS={WHEELS}")
         own("network", "create", NETWORK)
         yield own
 

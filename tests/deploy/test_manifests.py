@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import ssl
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -15,7 +16,19 @@ import yaml
 
 from licorne import Client, TlsConfig
 from licorne_core.config import load
-from support.deployment import CHART, PLAIN, core, objects, only, pod, service, settings, unmounted
+from support.deployment import (
+    CHART,
+    PLAIN,
+    SETTINGS,
+    core,
+    objects,
+    only,
+    pod,
+    service,
+    settings,
+    settings_text,
+    unmounted,
+)
 from support.docs.pages import ROOT
 from support.patience import PATIENCE
 
@@ -98,7 +111,7 @@ def test_image_has_the_version_of_the_server() -> None:
 
 def test_queues_are_a_configuration() -> None:
     """The queues of the chart can be used, and give no warning."""
-    text = only(FOUND, "ConfigMap")["data"]["queues.yaml"]
+    text = only(FOUND, "ConfigMap", "licorne")["data"]["queues.yaml"]
     assert load(text, strict=True).warnings == ()
 
 
@@ -143,8 +156,12 @@ async def started(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dic
         ("ca.pem", "ca.crt"),
     ):
         (folder / key).write_bytes((folder / source).read_bytes())
-    (folder / "queues.yaml").write_text(only(FOUND, "ConfigMap")["data"]["queues.yaml"])
-    words = [here(word, folder) for word in core(FOUND)["args"]]
+    (folder / "queues.yaml").write_text(only(FOUND, "ConfigMap", "licorne")["data"]["queues.yaml"])
+    here = re.sub('"0.0.0.0:.*?"', '"127.0.0.1:0"', settings_text(FOUND))
+    here = here.replace("/var/lib/licorne", str(folder / "state"))
+    here = re.sub('"/etc/licorne/.*?/', f'"{folder}/', here)
+    (folder / "licorne.toml").write_text(here)
+    words = [word.replace(SETTINGS, str(folder / "licorne.toml")) for word in core(FOUND)["args"]]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "licorne_server", *words),
         stdout=asyncio.subprocess.PIPE,
@@ -159,16 +176,6 @@ async def started(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dic
         process.terminate()
         async with asyncio.timeout(PATIENCE):
             assert await process.wait() == 0
-
-
-def here(word: str, folder: Path) -> str:
-    """A word of the pod's command, as it is on this machine."""
-    option, _, value = word.partition("=")
-    if value.startswith("0.0.0.0:"):
-        return f"{option}=127.0.0.1:0"
-    if value == "/var/lib/licorne":
-        return f"{option}={folder / 'state'}"
-    return f"{option}={folder / Path(value).name}" if value.startswith("/") else word
 
 
 @pytest.mark.asyncio(loop_scope="module")

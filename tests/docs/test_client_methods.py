@@ -13,7 +13,7 @@ from licorne.tags import APPLICATION_TAGS, TAGS
 from support.docs.pages import Page, code_spans
 
 PAGE = Page("clients/README.md")
-SHIMS = Page("docs/shim-authors.md")
+WIRE = Page("docs/wire-reference.md")
 
 
 def methods(client: type) -> dict[str, list[str]]:
@@ -52,10 +52,10 @@ def test_those_of_a_connected_client_are_the_same() -> None:
 
 @pytest.mark.parametrize(("tags", "of"), [(TAGS, "allocation"), (APPLICATION_TAGS, "application")])
 def test_tags_of_fields_are_those_of_the_page(tags: Mapping[str, str], of: str) -> None:
-    """The page has the tag of each field, and the page for shim authors has the tags."""
+    """The page has the tag of each field, and the reference of the wire has the tags."""
     own = {field: tag for field, tag in tags.items() if of == "allocation" or field not in TAGS}
     assert own in [tag_rows(number) for number in range(len(PAGE.lines))]
-    known = [line.split("|")[1:3] for line in SHIMS.lines if line.startswith("| a")]
+    known = [line.split("|")[1:3] for line in WIRE.lines if line.startswith("| a")]
     there = {span for kinds, key in known if of in kinds.strip().split(", ") for span in code_spans(key)}
     assert [tag for tag in tags.values() if tag not in there] == []
 

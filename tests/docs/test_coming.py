@@ -11,7 +11,7 @@ from licorne_core.values.errors import ConfigError
 from support.core.configurations import CLOSED
 from support.docs.pages import ROOT, Page
 
-PAGE = Page("docs/coming-from-yunikorn.md")
+PAGE = Page("docs/differences.md")
 
 
 def partition(*, queues: str = "[{name: root, queues: [{name: a}]}]", more: str = "") -> str:
@@ -53,6 +53,7 @@ HERE: dict[str, Callable[[], object]] = {
         load(partition(more="nodesortpolicy: binpacking")).partitions[0].node_sort
         == load(partition(more="nodesortpolicy: {type: binpacking}")).partitions[0].node_sort
     ),
+    "no `nodesortpolicy`": lambda: only(load(partition())).node_sort.type.value == "auto",
     "a lone top queue `ROOT`": lambda: (
         only(load(partition(queues="[{name: ROOT, queues: [{name: a}]}]"))).root.queues[0].name == "a"
     ),
@@ -118,6 +119,11 @@ ELSEWHERE = {
         "tests/core/model/test_limits.py",
         "test_partitions_count_apart",
     ),
+    "`fair`": (
+        "tests/core/scheduling/test_fair_leaves.py",
+        "test_users_of_a_fair_leaf_get_as_much_whatever_the_number_of_their_applications",
+    ),
+    "`strict`": ("tests/extensions/state_aware/test_strict.py", "test_nothing_passes_the_first_application"),
     "a parent's guarantee": (
         "tests/core/handlers/test_museum.py",
         "test_siblings_below_one_guarantee_do_not_preempt_each_other",

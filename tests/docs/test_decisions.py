@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Mapping
 from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -35,7 +36,7 @@ CELL = re.compile(r"[0-9][0-9,.]*( ?(d|h|m|s|%))?( [0-9]+(h|m|s))?")
 
 def tables() -> Mapping[str, list[list[str]]]:
     """The cells of each table that is made, by its mark."""
-    text = PAGE.path.read_text("utf-8")
+    text = Page("docs/policies.md").path.read_text("utf-8")
     found = {}
     for made in decisions.TABLE.finditer(text):
         lines = [line for line in made[0].splitlines() if line.startswith("|")]
@@ -98,3 +99,15 @@ def test_means_and_spreads() -> None:
     numbers = dict.fromkeys(Figures.__dataclass_fields__, 1.0) | {"resource": "vcore"}
     one, other = Figures(**numbers), Figures(**{**numbers, "wait_mean": 3.0})  # type: ignore[arg-type]
     assert decisions.mean_of([one, other]).wait_mean == 2.0
+
+
+def test_a_trace_of_a_user_is_played_beside_easy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each SWF file of a folder has a row for one node and for many; a folder without any is refused."""
+    assert decisions.main(["--traces", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"decisions: {tmp_path} has no SWF files (*.swf, *.swf.gz)\n"
+    rest = "-1 " * 7
+    jobs = [f"{job} {job} -1 {9 - job} 2 -1 -1 2 20 -1 1 {rest}".strip() for job in range(1, 5)]
+    (tmp_path / "a.swf").write_text("\n".join(["; MaxProcs: 4", *jobs]), encoding="utf-8")
+    assert decisions.main(["--traces", str(tmp_path)]) == 0
+    _, _, *rows = capsys.readouterr().out.splitlines()
+    assert rows == [f"| a.swf | {shape} | 4 | 2.8, 2.8 s | 1.05, 1.05 | 0 |" for shape in ("1 × 4", "4 × 1")]

@@ -18,15 +18,17 @@ import pytest
 from licorne_cli.connection.contexts import PATH_VARIABLE
 from licorne_core.config import load
 from licorne_core.extensions.budgets.tree import load_budgets
+from licorne_server.commands.settings.sources import read
+from licorne_server.commands.settings.tables import Tables
 from licorne_server.lab.simulation.rules import load_rules
-from licorne_server.store.configurations.state_dir import DATABASE
+from licorne_server.store.documents.disk import DATABASE
 from support.docs.commands import Served, Shell, commands, populate, serving
 from support.docs.deploying import try_deploying
 from support.docs.pages import ROOT, Block, Page, pages
 from support.patience import PATIENCE
 
 PAGES = pages()
-LANGUAGES = {"go", "mermaid", "python", "sh", "text", "yaml"}
+LANGUAGES = {"go", "mermaid", "python", "sh", "text", "toml", "yaml"}
 NOT_RUN = {
     "clients/README.md": 1,
     "docs/coming-from-yunikorn.md": 3,
@@ -86,6 +88,8 @@ def shell(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sh
     """A folder for commands, with the queues of the page on configuration, and contexts."""
     example = next(block for block in blocks("yaml") if block.page == "docs/configuration.md")
     (tmp_path / "queues.yaml").write_text(example.text, encoding="utf-8")
+    settings = next(block for block in blocks("toml") if block.page == "docs/serving.md")
+    (tmp_path / "licorne.toml").write_text(settings.text, encoding="utf-8")
     contexts = {name: {"target": served.target} for name in ("prod", "test")}
     (tmp_path / "contexts.yaml").write_text(json.dumps({"contexts": contexts}), encoding="utf-8")
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "contexts.yaml"))
@@ -125,6 +129,14 @@ def test_configurations_load(block: Block) -> None:
         return
     of_page = load_budgets if block.page == "docs/budgets.md" else load
     assert of_page(block.text, strict=True).warnings == ()
+
+
+@pytest.mark.parametrize("block", blocks("toml"), ids=str)
+def test_settings_are_read(block: Block, tmp_path: Path) -> None:
+    """Every file of settings on a page is one."""
+    file = tmp_path / "licorne.toml"
+    file.write_text(block.text, encoding="utf-8")
+    assert read({}, {}, file).tables != Tables()
 
 
 @pytest.mark.parametrize("block", blocks("go"), ids=str)
@@ -236,7 +248,7 @@ def test_commands_run(words: list[str], shell: Shell) -> None:
         case ["docker" | "helm" | "kubectl" | "sh", *_]:
             try_deploying(words)
         case ["sqlite3", file, ".backup copy.sqlite"]:
-            assert Path(file).name == DATABASE, "tried by test_state_dir, through the library"
+            assert Path(file).name == DATABASE, "tried by test_disk, through the library"
         case [".venv/bin/pytest", *_]:
             assert words[1:], "tried with the others of its kind, below"
         case _:

@@ -2,23 +2,24 @@
 
 import ast
 import shlex
-from argparse import BooleanOptionalAction
 from collections.abc import Iterator
 from configparser import RawConfigParser, SectionProxy
-from typing import Any
 
 import pytest
 import yaml
 
 from licorne_cli.commands import parser_for
 from licorne_cli.connection.target import VARIABLES
-from licorne_server.commands.serve_options import settings_of
+from licorne_server.commands.serve_options import FLAGS, reading_of, settings_of
+from licorne_server.commands.settings.sources import FILE_VARIABLE, NO_RESERVATIONS
+from licorne_server.commands.settings.tables import KEYS
 from licorne_server.process.bounds import RESERVE, PeerBounds
 from support.docs.pages import ROOT, Page, code_spans
 
 SERVING = Page("docs/serving.md")
 INSTALLING = Page("docs/installing.md")
 UNIT = ROOT / "deploy" / "systemd" / "licorne.service"
+UNIT_SETTINGS = UNIT.with_name("licorne.toml")
 CONFINED = (
     "LockPersonality", "MemoryDenyWriteExecute", "NoNewPrivileges", "PrivateDevices", "PrivateIPC",
     "PrivateTmp", "PrivateUsers", "ProtectClock", "ProtectControlGroups", "ProtectHome",
@@ -26,82 +27,14 @@ CONFINED = (
     "RemoveIPC", "RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID",
 )  # fmt: skip
 """Directives that only turn something off."""
-COMPUTED = {
-    "--config": "built in",
-    "--state-dir": "none",
-    "--advertise": "the address of `--listen`",
-    "--advertise-http": "the address of `--http`",
-    "--member-name": "the advertised address",
-    "--lease": "6 for etcd, 15 for Kubernetes",
-    "--member-ca": "`--tls-client-ca`",
-    "--rm-identity": "the rmID",
-    "--max-memory": "80 %",
-    "--max-rm-memory": "half of `--max-memory`, 4Gi at most",
-    "--reflection": "on without TLS",
-}
-"""Defaults that are no values of the parser."""
-
 READ_BY_LIBRARIES = {"COLUMNS", "GRPC_VERBOSITY"}
 
 
-def serve_options() -> Iterator[tuple[set[str], Any]]:
-    """Options of `serve`: flags, and actions of the parser."""
-    [commands] = [action for action in parser_for("serve")._actions if action.choices]
-    for action in commands.choices["serve"]._actions:  # type: ignore[index]
-        if action.dest != "help":
-            yield set(action.option_strings), action
-
-
-def shown_options() -> dict[str, tuple[str, str]]:
-    """By option, its form and its default on the page."""
-    rows = [(row[0], row[1]) for row in SERVING.table("Options")]
-    rows += [(row[0], row[2]) for row in SERVING.table("How much may an RM have?")]
-    return {
-        form.split()[0]: (form, default)
-        for names, default in rows
-        for form in code_spans(names)
-        if default != "see there" or form.split()[0] not in dict(rows)
-    }
-
-
-def written(action: Any) -> str:
-    """The default of an option in the form of the page."""
-    flag = action.option_strings[0]
-    value = action.default
-    if flag in COMPUTED:
-        return COMPUTED[flag]
-    if action.nargs == 0:
-        return "on" if value else ""
-    if value in (None, [], ""):
-        return "none" if action.nargs is None else ""
-    if isinstance(value, int | float):
-        if action.metavar == "SIZE":
-            return f"{value // 2**20}Mi" if value % 2**30 else f"{value // 2**30}Gi"
-        return f"{value:,}".removesuffix(".0")
-    return f"`{value}`"
-
-
-def test_options_of_the_server() -> None:
-    """The table has exactly the options of `serve`, with their defaults."""
-    shown = shown_options()
-    known = {flag: action for flags, action in serve_options() for flag in flags}
-    assert shown.keys() == known.keys()
-    for flag, action in known.items():
-        _, default = shown[flag]
-        assert default == written(action), flag
-
-
-def test_values_of_options_are_named_as_in_the_help() -> None:
-    """Values of options have the same names in the tables and in the help."""
-    rows = SERVING.table("Options")
-    forms = {form.split()[0]: form for row in rows for form in code_spans(row[0])}
-    for flags, action in serve_options():
-        for flag in flags:
-            takes = "" if isinstance(action, BooleanOptionalAction) else action.metavar or ""
-            if action.choices and not action.metavar:
-                takes = action.dest.removeprefix("log_").upper().replace("FORMAT", "FORM")
-            takes = f"[{takes}]" if action.nargs == "?" else takes
-            assert forms[flag] == f"{flag} {takes}".strip()
+def test_settings_are_where_the_page_says() -> None:
+    """Bounds of one RM are keys, and the number of flags is that of the parser."""
+    rows = Page("docs/bounds.md").table("How much may an RM have?")
+    assert all(f"bounds.{name}" in KEYS for row in rows for name in code_spans(row[0]))
+    assert f"lists the {len(FLAGS) + 1} flags" in SERVING.path.read_text(encoding="utf-8")
 
 
 def assigned(node: ast.Assign) -> Iterator[tuple[str, object]]:
@@ -145,13 +78,16 @@ def test_the_environment() -> None:
     looked_at = {name for tree in trees for name in asked_for(tree)} | set(VARIABLES.values())
     rows = SERVING.table("Environment")
     shown = {span for row in rows for span in code_spans(row[0])}
+    looked_at |= {FILE_VARIABLE, NO_RESERVATIONS}
+    # By these the shell asks for completions; nobody sets them.
+    looked_at -= {"COMP_LINE", "COMP_POINT", "_ARGCOMPLETE"}
     assert shown | set(VARIABLES.values()) == looked_at | READ_BY_LIBRARIES
 
 
-def test_the_unit_is_on_the_page() -> None:
-    """The page shows the delivered systemd unit."""
-    text = UNIT.read_text(encoding="utf-8").rstrip()
-    assert text in [block.text for block in INSTALLING.blocks()]
+def test_the_settings_of_the_unit_are_on_the_page() -> None:
+    """The page shows the settings that are delivered with the systemd unit."""
+    shown = [block.text for block in INSTALLING.blocks()]
+    assert UNIT_SETTINGS.read_text(encoding="utf-8").rstrip() in shown
 
 
 def unit_service() -> SectionProxy:
@@ -187,11 +123,13 @@ def test_the_unit_keeps_the_machine_from_the_server() -> None:
 def test_the_unit_starts_a_server_that_may_stop_in_order() -> None:
     """The unit's command is valid, its directory is the server's, and its timeout covers draining."""
     service = unit_service()
-    program, *words = shlex.split(service["ExecStart"])
-    args = parser_for("serve").parse_args(words)
+    program, command, *given = shlex.split(service["ExecStart"])
+    assert (command, given) == ("serve", ["--settings", f"/etc/licorne/{UNIT_SETTINGS.name}"])
+    words = [command, "--settings", str(UNIT_SETTINGS)]
+    tables = reading_of(parser_for("serve").parse_args(words), {}).tables
     assert program == "/opt/licorne/bin/licorne"
-    assert str(args.state_dir) == f"/var/lib/{service['StateDirectory']}"
-    assert int(service["TimeoutStopSec"]) > args.drain
+    assert str(tables.server.state_dir) == f"/var/lib/{service['StateDirectory']}"
+    assert int(service["TimeoutStopSec"]) > tables.server.drain
     assert "-HUP" in service["ExecReload"]
     assert int(service["LimitNOFILE"]) >= files_for_all()
 
@@ -218,8 +156,9 @@ def test_the_container_is_that_of_the_composition() -> None:
     assert words[words.index("--tmpfs") + 1] in hardened["tmpfs"]
     assert words[words.index("--cap-drop") + 1] in hardened["cap_drop"]
     args = parser_for("serve").parse_args(words[words.index("licorne") + 1 :])
-    settings_of(args).check()
-    assert int(words[words.index("--stop-timeout") + 1]) > args.drain
+    settings = settings_of(args, {})
+    settings.check()
+    assert int(words[words.index("--stop-timeout") + 1]) > settings.drain
 
 
 def test_exit_codes_stand_once() -> None:

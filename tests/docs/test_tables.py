@@ -19,10 +19,9 @@ from licorne_server.wire import caps
 from support.docs.pages import ROOT, Page, code_spans
 
 CONFIGURATION = Page("docs/configuration.md")
-SHIMS = Page("docs/shim-authors.md")
-CONTRIBUTING = Page("docs/contributing.md")
-OPERATING = Page("docs/operating.md")
-SERVING = Page("docs/serving.md")
+WIRE = Page("docs/wire-reference.md")
+EVENTS = Page("docs/events.md")
+BOUNDS = Page("docs/bounds.md")
 
 CAPS = {
     "message": ("MAX_MESSAGE_BYTES",),
@@ -94,7 +93,7 @@ def test_every_kind_of_placement_rule_is_on_the_page() -> None:
 
 def test_caps_are_those_in_force() -> None:
     """Every cap of the wire is on the page with its number."""
-    rows = {row[0]: row[1] for row in SHIMS.table("Caps")}
+    rows = {row[0]: row[1] for row in WIRE.table("Caps")}
     assert rows.pop("values of tags and attributes") == "as the item"
     assert numbers(rows.pop("kinds of resources in a partition")) == [MAX_RESOURCE_TYPES]
     assert numbers(rows.pop("task groups that the placeholders of an application name until it ends")) == [
@@ -115,7 +114,7 @@ def numbers(text: str) -> list[int]:
 
 def test_reasons_of_errors_are_those_of_the_server() -> None:
     """The page has exactly the reason codes of calls and streams."""
-    rows = SHIMS.table("Errors of calls and streams")
+    rows = WIRE.table("Errors of calls and streams")
     shown = {reason for row in rows for reason in code_spans(row[1])}
     assert shown == set(reasons())
 
@@ -132,20 +131,15 @@ def reasons() -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_rejections_are_worded_as_in_the_source() -> None:
-    """Every reason on the page is a text of the source, with names in place of values."""
-    texts = {text_of(node) for _, node in parsed("core/licorne_core", "server/licorne_server")}
-    unknown = [shown.pattern for shown in shown_rejections() if not any(map(shown.fullmatch, texts))]
-    assert not unknown
-
-
-@pytest.mark.slow
-def test_every_rejection_is_on_the_page() -> None:
-    """The page has every text with which the source rejects an item."""
+def test_the_page_has_all_rejections_and_no_other() -> None:
+    """The page has every text with which the source rejects an item, and only texts of the source."""
+    nodes = [*parsed("core/licorne_core", "server/licorne_server")]
+    texts = {text_of(node) for _, node in nodes}
     shown = shown_rejections()
+    assert [pattern.pattern for pattern in shown if not any(map(pattern.fullmatch, texts))] == []
     missing = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {text}"
-        for path, node in parsed("core/licorne_core", "server/licorne_server")
+        for path, node in nodes
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in REJECTING
@@ -157,7 +151,7 @@ def test_every_rejection_is_on_the_page() -> None:
 
 def shown_rejections() -> list[re.Pattern[str]]:
     """Reasons on the page as patterns: each ``<name>`` matches any value."""
-    spans = [text for row in SHIMS.table("Rejections") for text in code_spans(row[1])]
+    spans = [text for row in WIRE.table("Rejections") for text in code_spans(row[1])]
     return [re.compile(".+".join(map(re.escape, re.split("<[^>]+>", span)))) for span in spans]
 
 
@@ -171,23 +165,10 @@ def text_of(node: ast.AST) -> str:
     return "" if texts == ["<>"] else "".join(texts).partition("\n")[0]
 
 
-def test_make_targets_are_on_the_page() -> None:
-    """The page for contributors has exactly the targets of `make`."""
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
-    shown = {
-        span.removeprefix("make ").split()[0]
-        for line in CONTRIBUTING.lines
-        for span in code_spans(line)
-        if span.startswith("make ")
-    }
-    assert shown | {"check"} == targets
-
-
 def test_bounds_of_peers_are_those_in_force() -> None:
     """Quotas of peers are on the page with their numbers."""
     usual = PeerBounds()
-    rows = SERVING.table("What one peer may have")
+    rows = BOUNDS.table("What one peer may have")
     assert [(numbers(row[1]), numbers(row[2])) for row in rows[:4]] == [
         ([usual.waiting], [usual.waiting_share]),
         ([usual.calls], [usual.calls_share]),
@@ -199,7 +180,7 @@ def test_bounds_of_peers_are_those_in_force() -> None:
 
 def test_caps_of_configurations_are_those_in_force() -> None:
     """The table has exactly the caps of the source, with their numbers."""
-    rows = CONFIGURATION.table("How much it may hold")
+    rows = BOUNDS.table("How much a configuration may hold")
     in_source = {
         cap.what: cap.limit for cap in vars(config_caps).values() if isinstance(cap, config_caps.Cap)
     }
@@ -229,5 +210,5 @@ def test_the_page_has_all_kinds_of_event_and_no_other() -> None:
         and node.value.id == "EventDetail"
     }
     kinds = {detail.name for detail in EventDetail}
-    named = {span for line in OPERATING.prose for span in code_spans(line)} & kinds
+    named = {span for line in EVENTS.prose for span in code_spans(line)} & kinds
     assert named == made - {EventDetail.DETAILS_NONE.name}

@@ -45,6 +45,9 @@ class Teller:
 
     def tell(self, block: Block) -> None:
         """Run one block."""
+        if block.language == "toml":
+            (self._folder / "licorne.toml").write_text(block.text, encoding="utf-8")
+            return
         if block.language == "python":
             asyncio.run(asyncio.wait_for(self._python(block), PATIENCE))
             return

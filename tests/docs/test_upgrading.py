@@ -15,7 +15,7 @@ import pytest
 
 from licorne import Allocated, Application, Ask, Client, Node, Reconnected
 from licorne_cli.commands import main
-from licorne_server.store.configurations.state_dir import FORMAT, StateDir
+from licorne_server.store.documents.disk import FORMAT, Disk
 from support.docs.commands import LICORNE, QUIET, Program, free_port
 from support.patience import PATIENCE
 
@@ -124,9 +124,9 @@ def test_what_a_stop_leaves(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_newer_state_directory_is_refused(tmp_path: Path) -> None:
     """A server refuses a state directory of a newer format, and names the file."""
-    directory = StateDir(tmp_path / "state")
-    directory.open()
-    directory.close()
+    disk = Disk(tmp_path / "state")
+    disk.open()
+    disk.close()
     with closing(sqlite3.connect(tmp_path / "state" / "state.sqlite")) as database:
         database.execute(f"PRAGMA user_version = {FORMAT + 1}")
     command = [

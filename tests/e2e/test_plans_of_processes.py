@@ -16,8 +16,9 @@ from licorne_server import FORK_VARIABLE
 from support.peers.shim import Shim, eventually
 from support.server.configuring import A, B
 from support.server.server_process import ServerProcess
+from support.server.settings_file import settings_file
 
-PATIENT = ("--max-plan-pause", "60")
+PATIENT = settings_file(bounds={"max_plan_pause": 60})
 """A copy is made, however long that takes on a busy machine."""
 PLANNER = Path(__file__).parents[1] / "support" / "server" / "sleeping_planner.py"
 

@@ -85,7 +85,7 @@ def test_a_point_asks_those_alone_that_say_something_there() -> None:
     """Work is asked for by a timer; at all other points there is a tuple of those that have the method."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")))
-    (partition,) = driver.scheduler.partitions.values()
+    partition = driver.partition
     for point in {*METHODS} - {"work"}:
         taking_part = [each for each in partition.points.all if point in vars(type(each))]
         assert [*getattr(partition.points, point)] == taking_part, point

@@ -91,7 +91,7 @@ def test_a_slip_in_the_books_of_an_extension_is_noticed(name: str) -> None:
     scene, slip, said = SLIPS[name]
     driver = scene()
     check_invariants(driver.scheduler)
-    (partition,) = driver.scheduler.partitions.values()
+    partition = driver.partition
     slip(partition, partition.check_context.extensions[name])
     with pytest.raises(InvariantBroken, match=said):
         check_invariants(driver.scheduler)

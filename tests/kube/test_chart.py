@@ -15,8 +15,8 @@ from licorne_server.process.coordination import Coordination
 from licorne_server.store.coordination.kubernetes import KubernetesStore
 from licorne_server.store.coordination.kubernetes.access import Access
 from licorne_server.store.coordination.secret import deployment_secret
-from licorne_server.store.coordination.store import StoreError
-from licorne_tools.kube.api import Api, Json, Refused, api
+from licorne_server.store.documents.documents import StoreError
+from licorne_tools.kube.api import Api, ApiRefused, Json, api
 from licorne_tools.kube.plane import Plane, write_kubeconfig
 from support.coordination.backends import member, present, rm, watching
 from support.coordination.kubernetes import KubernetesBackend
@@ -236,7 +236,7 @@ async def test_the_api_server_forbids_what_no_member_does(account: Account) -> N
         body: Json | None = {"metadata": {"name": "x"}} if method in ("POST", "PUT", "PATCH") else None
         try:
             await account.api.request(method, path, body, kind=kind)
-        except Refused as refused:
+        except ApiRefused as refused:
             answers[method, path] = refused.status
     assert answers == dict.fromkeys(calls, 403)
 

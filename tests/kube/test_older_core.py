@@ -3,7 +3,7 @@
 import pytest
 
 from licorne_tools.kube.programs import OLDER_SHIM
-from licorne_tools.kube.schedulers import Kind
+from licorne_tools.kube.schedulers import SchedulerKind
 from support.kube.cluster import Cluster
 from support.kube.proxy import Fault, running_proxy
 from support.kube.workloads import pod
@@ -18,7 +18,7 @@ async def test_the_older_core_leaves_pods_whose_binds_were_refused(
     folder = tmp_path_factory.mktemp("proxy")
     async with (
         running_proxy(cluster.plane, folder) as proxy,
-        cluster.scheduled(kind=Kind.OLDER, kubeconfig=proxy.kubeconfig),
+        cluster.scheduled(kind=SchedulerKind.OLDER, kubeconfig=proxy.kubeconfig),
         cluster.namespace("older") as name,
     ):
         path = f"/api/v1/namespaces/{name}/pods"

@@ -19,7 +19,7 @@ from licorne_server.store.coordination.kubernetes.objects import (
     rm_lease,
 )
 from licorne_server.store.coordination.store import MemberId, Ownership
-from licorne_tools.kube.api import Api, Json, Refused
+from licorne_tools.kube.api import Api, ApiRefused, Json
 from licorne_tools.kube.plane import Plane
 from support.coordination.api_cluster import NAMESPACE
 from support.coordination.api_server import TOKEN, ApiServer, served
@@ -123,7 +123,7 @@ async def answer(call: Awaitable[Json]) -> tuple[int, str]:
     """Status and reason of a refusal, or that there was none."""
     try:
         await call
-    except Refused as refused:
+    except ApiRefused as refused:
         return refused.status, refused.reason
     return DONE
 
@@ -363,7 +363,7 @@ async def test_a_watch_from_no_version_is_refused(server: Server) -> None:
     """It is an error of the server, as no number can be read."""
     path = server.path("leases")
     async with aclosing(server.api.watch(path, resourceVersion="x")) as changes:
-        with pytest.raises(Refused, match=r"^500 :"):
+        with pytest.raises(ApiRefused, match=r"^500 :"):
             await anext(changes)
 
 
@@ -376,11 +376,11 @@ async def test_who_is_not_known_is_refused(server: Server) -> None:
 
 async def test_what_is_not_there_is_named(server: Server) -> None:
     """Objects with their kind and group, and a namespace into which nothing can be written."""
-    with pytest.raises(Refused, match=r'404 NotFound: leases.coordination.k8s.io "a" not found'):
+    with pytest.raises(ApiRefused, match=r'404 NotFound: leases.coordination.k8s.io "a" not found'):
         await server.api.get(server.path("leases", "a"))
-    with pytest.raises(Refused, match='404 NotFound: configmaps "a" not found'):
+    with pytest.raises(ApiRefused, match='404 NotFound: configmaps "a" not found'):
         await server.api.get(server.path("configmaps", "a"))
-    with pytest.raises(Refused, match='404 NotFound: namespaces "nowhere" not found'):
+    with pytest.raises(ApiRefused, match='404 NotFound: namespaces "nowhere" not found'):
         await server.api.create(server.path("leases", namespace="nowhere"), lease("a"))
     assert await answer(server.api.create(server.path("leases", "a"), lease("a"))) == (
         405,

@@ -27,10 +27,11 @@ from licorne_server.store.coordination.kubernetes.objects import (
     read_member_lease,
     read_rm_lease,
 )
-from licorne_server.store.coordination.store import Conflict, LeaseLost, MemberId, Ownership, StoreError
+from licorne_server.store.coordination.store import LeaseLost, MemberId, Ownership
+from licorne_server.store.documents.documents import Conflict, StoreError
 from licorne_server.testing import FakeRM
 from licorne_tools.bench.etcd import free_ports
-from licorne_tools.kube.api import Json, Refused
+from licorne_tools.kube.api import ApiRefused, Json
 from licorne_tools.kube.plane import Options, Plane, running_plane
 from licorne_tools.kube.programs import API_SERVER
 from support.coordination.backends import insisted, rm, until, watching
@@ -226,7 +227,7 @@ async def test_what_etcd_has_forgotten_is_expired(place: Place) -> None:
         await place.plane.processes.stop(API_SERVER, kill=True)
         await compact(place.plane)
         await place.plane.processes.restart(API_SERVER)
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(ApiRefused) as refused:
             await place.plane.api.get(place.leases, **{"continue": token})
         assert (refused.value.status, refused.value.reason) == (410, "Expired")
         access = Access(environ={"KUBECONFIG": str(place.config)})

@@ -9,7 +9,7 @@ PASSING = (
     Defect(
         "passed-without-the-secret",
         "MembersService._pass",
-        never("is_given"),
+        never("is_in"),
         "whoever reaches the port passes calls on in any name",
         STREAMS,
     ),
@@ -52,7 +52,7 @@ PASSING = (
     ),
     Defect(
         "bare-names-without-a-member",
-        "Forwarding._first",
+        "Forwarding.first",
         never("missing"),
         "a bare name means another RM while a member does not answer",
         ("server/members/test_forwarding",),

@@ -111,10 +111,10 @@ SECURITY = (
     ),
     Defect(
         "any-secret-is-a-members",
-        "Members.trusted",
-        never("compare_digest"),
+        "MembersService._pass",
+        never("is_in"),
         "whoever sends a secret is taken for a member, and names its own rights",
-        ("test_member_rights",),
+        ("services/test_members",),
     ),
     Defect(
         "requests-go-round",

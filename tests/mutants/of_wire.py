@@ -79,7 +79,7 @@ WIRE = (
         "FolderLock.check",
         never("is_ours"),
         "two servers write into one state directory",
-        ("test_state_dir",),
+        ("test_disk",),
     ),
     Defect(
         "fails-with-success",

@@ -9,12 +9,11 @@ from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
 from licorne_core.views.census import REASONS, WAITS_FOR_TURN, stops, stops_all
 from licorne_core.views.explain import checks_before_nodes, first_failing, subject_of
-from properties.test_preemption_rules import Play
 from support.core.driver import Driver
 from support.core.steps import last
 from support.seeds import lively
 from support.worlds import World
-from support.worlds.playing import REST
+from support.worlds.playing import REST, Players
 
 FIRST = "the first that fails"
 COMPARED = "compared"
@@ -49,7 +48,8 @@ def what_stops(driver: Driver, partition: PartitionName) -> Counter[str]:
             stop = first_failing(owner.check_context, asking)
             assert stop == next((check for check in checks if not check.passed), None), request
             rests = request.key in app.backing_off
-            code = stops_all(owner, app) or ("ASK_BACKS_OFF" if rests else stops(app, request.group))
+            to_all = stops_all(owner, app)
+            code = to_all or "ASK_BACKS_OFF" if rests else stops(owner, app, request.group, to_all)
             assert code in (failed or [WAITS_FOR_TURN]), (request, failed, code)
             assert (app.queue_path, code) in found.pending
             first += code in (failed or [WAITS_FOR_TURN])[:1]
@@ -60,7 +60,7 @@ def what_stops(driver: Driver, partition: PartitionName) -> Counter[str]:
 
 def stopped_in(world: World) -> Counter[str]:
     """Play the world, and compare whenever it comes to rest; all codes that were seen."""
-    play = Play()
+    play = Players(Driver(sweep=10))
     seen: Counter[str] = Counter()
     for step in world.steps:
         play.step(step)

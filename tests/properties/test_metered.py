@@ -8,9 +8,10 @@ from licorne_core.messages.events.allocations import Owner
 from licorne_core.model.apps.requests import ACCOUNTS, Account
 from licorne_core.model.meter import Meter
 from licorne_core.partitions.partition import Partition
-from properties.test_preemption_rules import Play
+from support.core.driver import Driver
 from support.seeds import lively
 from support.worlds import World
+from support.worlds.playing import Players
 
 Amounts = Counter[tuple[Owner, str]]
 
@@ -62,7 +63,7 @@ def test_the_meter_is_a_plain_integration(part: range) -> None:
     """After every step each owner has the integral of what its allocations took, to the microsecond."""
     steps = 0
     for seed in part:
-        play, known = Play(), dict[Meter, Integration]()
+        play, known = Players(Driver(sweep=10)), dict[Meter, Integration]()
         for step in World(seed).steps:
             play.step(step)
             for partition in play.driver.scheduler.partitions.values():

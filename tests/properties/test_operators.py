@@ -133,5 +133,5 @@ def confirm(driver: Driver, effects: list[Effect]) -> None:
 
 def placed_in(driver: Driver) -> int:
     """Used part of the cluster."""
-    (partition,) = driver.scheduler.partitions.values()
+    partition = driver.partition
     return partition.tree.root.allocated.get("memory", 0)

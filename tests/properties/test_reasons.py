@@ -13,12 +13,11 @@ from licorne_core.model.apps.requests import ASSUMED, TO_REPLACE, Request
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
 from licorne_core.views.census import REPLACES_PLACEHOLDER, WAITS_FOR_ANSWER, WAITS_FOR_TURN
-from properties.test_preemption_rules import Play
 from support.core.driver import Driver
 from support.core.steps import last
 from support.seeds import lively
 from support.worlds import World
-from support.worlds.playing import REST
+from support.worlds.playing import REST, Players
 
 EVERY = 7
 """Steps from one comparison to the next, beside those at rest: also in the middle of slices."""
@@ -86,7 +85,7 @@ def agree(driver: Driver, name: PartitionName) -> Counter[str]:
 
 def reasons_in(world: World) -> Counter[str]:
     """Play the world, and compare at rest and between."""
-    play = Play()
+    play = Players(Driver(sweep=10))
     seen: Counter[str] = Counter()
     for number, step in enumerate(world.steps):
         play.step(step)

@@ -14,14 +14,12 @@ import pytest
 from licorne_core.messages.commands import Tick
 from licorne_core.messages.effects import ConfigurationUpdated
 from licorne_core.values.asks import Ask
-from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, node, nodes, register, reload
 from support.core.contents import allocations
 from support.core.driver import Driver, placed
 from support.seeds import lively
 from support.worlds.configs import TYPES, ConfigMaker, text_of
 
-DEFAULT = PartitionName("[rm1]default")
 USERS = [("ann", ["dev"]), ("bob", ["dev", "ops"]), ("cid", ["ops"]), ("dee", [])]
 KEPT = ("application.sort", "priority.")
 """Beginnings of the properties that are drawn; the others are of what a restart loses."""
@@ -80,7 +78,7 @@ def follow(driver: Driver, maker: ConfigMaker) -> str:
 
 def started_anew(driver: Driver, config: str) -> Driver:
     """Another core with that configuration from the start, that is told all that the first has."""
-    old = driver.scheduler.partitions[DEFAULT]
+    old = driver.partition
     new = Driver(reservations=False)
     new.send(register(config))
     new.send(nodes(*(node(n.node_id, size=n.capacity) for n in old.nodes.by_id.values())))
@@ -98,7 +96,7 @@ def started_anew(driver: Driver, config: str) -> Driver:
 
 def groups(driver: Driver) -> dict[str, str]:
     """The group that each application counts for."""
-    apps_of = driver.scheduler.partitions[DEFAULT].applications
+    apps_of = driver.partition.applications
     return {app_id: known.group for app_id, known in apps_of.items()}
 
 

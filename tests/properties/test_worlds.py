@@ -37,7 +37,7 @@ def test_worlds_have_every_order() -> None:
     "slip",
     [
         lambda patch: patch.setattr(NodeIndex, "improved", lambda index, node: index.took(node) or []),
-        lambda patch: patch.setattr("licorne_core.scheduling.waiting.dirty.largest_quotient", lambda *_: 0.0),
+        lambda patch: patch.setattr("licorne_core.scheduling.waiting.dirty.quotients", lambda *_: []),
         lambda patch: patch.setattr(order, "fair_usage", lambda app, leaf: []),
         lambda patch: patch.setattr("licorne_core.scheduling.checks.first_exceeded", lambda *_: None),
         lambda patch: patch.setattr("licorne_core.model.limits.group_of", lambda *_: ""),

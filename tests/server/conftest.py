@@ -10,17 +10,19 @@ import pytest
 
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
-from licorne_server.http.ui import mirrors
-from licorne_server.reads import members as http_members
-from licorne_server.rms import passing
-from licorne_server.services import forwarding
+from licorne_server.reads import members as reads
+from licorne_server.services.members import forwarding, passing
 from licorne_server.telemetry.logs import levels
 from licorne_server.testing import VirtualClock
 from support.patience import PATIENCE
 from support.peers.shim import Call, RawSession, Shim, ask, connected, new_allocations, serving
 
-OF_HTTP = ("CONNECT_SECONDS", "HEAD_SECONDS", "WHOLE_SECONDS")
-OF_CALLS = ((passing, "CONNECT_SECONDS"), (forwarding, "ANSWER_SECONDS"), (mirrors, "FIRST_SECONDS"))
+WAITS = (
+    (passing, "CONNECT_SECONDS"),
+    (forwarding, "ANSWER_SECONDS"),
+    (reads, "HEAD_SECONDS"),
+    (reads, "WHOLE_SECONDS"),
+)
 """How long a member waits for another one, which here may share a busy processor with it."""
 
 
@@ -28,7 +30,7 @@ OF_CALLS = ((passing, "CONNECT_SECONDS"), (forwarding, "ANSWER_SECONDS"), (mirro
 def patient_members() -> Iterator[None]:
     """No member is taken for lost because the machine is slow: a test about that says how long it waits."""
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in (*OF_CALLS, *((http_members, name) for name in OF_HTTP)):
+        for module, name in WAITS:
             patch.setattr(module, name, PATIENCE)
         yield
 

@@ -24,6 +24,7 @@ from support.coordination.backends import until, watching
 from support.coordination.etcd import EtcdServer
 from support.patience import PATIENCE
 from support.server.server_process import ForkedServer, ServerProcess
+from support.server.settings_file import settings_file
 
 CONFIG = """\
 partitions:
@@ -313,7 +314,8 @@ async def stage(members: int, seed: int) -> AsyncIterator[Stage]:
             if made.store is not None:
                 line = await stack.enter_async_context(Proxy(made.store.target))
                 made.lines.append(line)
-                flags = ("--coordination", f"etcd://{line.target}/{PREFIX}", "--lease", f"{LEASE:g}")
+                store = f"etcd://{line.target}/{PREFIX}"
+                flags = settings_file(coordination={"store": store, "lease": LEASE})
             made.members.append(await stack.enter_async_context(ForkedServer(*flags)))
         targets = [member.target for member in made.members]
         for number in range(CLIENTS + 1):

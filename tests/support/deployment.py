@@ -280,6 +280,7 @@ POD = "licorne-members-0"
 """The name that a pod of members finds in its environment."""
 
 CONFIG = "/etc/licorne/queues/queues.yaml"
+SETTINGS = "/etc/licorne/settings/licorne.toml"
 
 Objects = Sequence[Mapping[str, Any]]
 
@@ -312,25 +313,35 @@ def core(found: Objects) -> Any:
     return next(one for one in pod(found)["containers"] if one["name"] == "licorne")
 
 
+def settings_text(found: Objects) -> str:
+    """The file of settings that the core is started with."""
+    [text] = [one["data"]["licorne.toml"] for one in found if "licorne.toml" in one.get("data", {})]
+    assert isinstance(text, str)
+    return text
+
+
 def unmounted(found: Objects) -> list[str]:
-    """The files in the arguments of the core that are in nothing that is mounted."""
+    """The files in the arguments and settings of the core that are in nothing that is mounted."""
     mounted = {mount["mountPath"] for mount in core(found)["volumeMounts"]}
     words = [word.rpartition("=")[2] for word in core(found)["args"]]
-    files = [word for word in words if word.startswith("/")]
+    files = [word for word in (*words, *re.findall('"(.*?)"', settings_text(found))) if word.startswith("/")]
     assert files
     return [file for file in files if not {file, str(Path(file).parent)} & mounted]
 
 
 def settings(found: Objects, folder: Path) -> Settings:
-    """What the core is started with, as the real parser has it, and checked.
+    """What the core is started with, as the real reader has it, and checked.
 
-    The file of queues is written into `folder`, if it is among the objects.
+    The file of queues is written into `folder`, if it is among the objects, and that of settings.
     """
     queues = folder / "queues.yaml"
     given = [one["data"]["queues.yaml"] for one in found if "queues.yaml" in one.get("data", {})]
     queues.write_text(given[0] if given else "partitions: [{name: default, queues: [{name: root}]}]")
-    words = [word.replace(CONFIG, str(queues)).replace("$(POD_NAME)", POD) for word in core(found)["args"]]
-    read = settings_of(parser_for(words[0]).parse_args(words))
+    (folder / "licorne.toml").write_text(settings_text(found).replace(CONFIG, str(queues)))
+    words = [word.replace(SETTINGS, str(folder / "licorne.toml")) for word in core(found)["args"]]
+    environ = core(found).get("env", [])
+    variables = {one["name"]: one.get("value", "").replace("$(POD_NAME)", POD) for one in environ}
+    read = settings_of(parser_for(words[0]).parse_args(words), variables)
     read.check()
     return read
 

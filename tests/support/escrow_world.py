@@ -11,15 +11,8 @@ from licorne_core.values.ids import RmId
 from licorne_core.values.resources import Resources
 from licorne_server.rms.budgets.escrow import BUDGETS, Books, Escrow, NotReleased, Terms
 from licorne_server.rms.budgets.slices import Escrowed, Use, decode
-from licorne_server.store.coordination.store import (
-    Conflict,
-    Document,
-    Member,
-    MemberId,
-    Ownership,
-    Snapshot,
-    StoreError,
-)
+from licorne_server.store.coordination.store import Member, MemberId, Ownership, Snapshot
+from licorne_server.store.documents.documents import Conflict, Document, StoreError
 
 BUDGET = "company"
 KEY = f"{BUDGETS}{BUDGET}"

@@ -9,20 +9,13 @@ from typing import Any
 from licorne_core.config import load
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
+from licorne_server.process.clock import Clock
 from licorne_server.process.settings import Settings
 from licorne_server.store.coordination.ownership import Counts, Ownership
 from licorne_server.store.coordination.secret import KEY
-from licorne_server.store.coordination.store import (
-    SHARED,
-    Conflict,
-    Document,
-    Member,
-    MemberId,
-    Snapshot,
-    Store,
-    StoreError,
-)
+from licorne_server.store.coordination.store import Gone, Member, MemberId, Snapshot, Store
 from licorne_server.store.coordination.store import Ownership as Record
+from licorne_server.store.documents.documents import SHARED, Conflict, Document, StoreError
 from support.peers.shim import LOOPBACK
 
 TOKEN = "secretOfThisDeployment"
@@ -40,6 +33,8 @@ class Table(Store):
         self.rms: dict[RmId, Record] = {}
         self.documents = {KEY: Document(value=TOKEN.encode(), revision=1)}
         self.answers = True
+        self.gone: dict[MemberId, Gone] = {}
+        self.lease_lives = True
 
     @property
     def snapshot(self) -> Snapshot:
@@ -104,13 +99,14 @@ class Seat(Ownership):
     def __init__(self, table: Table, name: str) -> None:
         """Join at the start of the server."""
         self.store = self._table = table
+        self.gone = table.gone
         self._id = MemberId(f"id-of-{name}")
         self._name = name
         self.counted = Counts()
 
     def may_decide(self) -> bool:
-        """Always true."""
-        return True
+        """What a test has set."""
+        return self._table.lease_lives
 
     def me(self) -> MemberId:
         """The id, which never changes."""
@@ -177,10 +173,10 @@ async def deployment(*names: str, table: Table | None = None, **changes: Any) ->
 
 
 @asynccontextmanager
-async def member(table: Table, name: str, **changes: Any) -> AsyncIterator[Server]:
+async def member(table: Table, name: str, clock: Clock | None = None, **more: Any) -> AsyncIterator[Server]:
     """One more member at a table."""
     usual = {"listen": LOOPBACK, "http": LOOPBACK, "drain": 1.0, "default_config": load("")}
-    server = Server(Settings(**{**usual, **changes}), ownership=Seat(table, name))
+    server = Server(Settings(**{**usual, **more}), clock=clock, ownership=Seat(table, name))
     try:
         await server.start()
         yield server

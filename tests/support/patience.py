@@ -1,4 +1,8 @@
-"""How long tests wait for what is to come."""
+"""How long tests wait for what is to come, and how often the loop comes round meanwhile."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 PATIENCE = 240.0
 """Seconds after which a test fails if what it waits for has not come.
@@ -6,3 +10,19 @@ PATIENCE = 240.0
 No test is about this time: even a busy machine is far quicker. The limit of a whole test is longer, as it
 fails without saying what was waited for (`timeout` in pyproject.toml).
 """
+
+
+@asynccontextmanager
+async def loop_turns() -> AsyncIterator[Callable[[], int]]:
+    """How often the loop has come round since the block began."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(count())
+    yield lambda: turns
+    task.cancel()

@@ -1,4 +1,4 @@
-"""Plain backfill on identical processors, as textbooks have it: first come, EASY and conservative.
+"""Plain backfill on identical processors, as textbooks have it: first come, and EASY.
 
 Each policy looks at everything again whenever a job comes or ends. Nothing here knows of the core. Times
 are whole seconds.
@@ -106,47 +106,6 @@ def shadow_start(job: Job, processors: int, running: Iterable[Running]) -> int:
         free += one.job.size
         if free >= job.size:
             return one.told_end
-    raise AssertionError(f"{job} is larger than the machine")
-
-
-class Conservative:
-    """Conservative: every waiting job has a planned start, which never becomes later."""
-
-    def __init__(self) -> None:
-        """Plan nothing yet."""
-        self.first_told: dict[int, int] = {}
-        """The start that each job was told when it came, by its number."""
-        self._plans: dict[int, int] = {}
-
-    def __call__(
-        self, now: int, processors: int, waiting: Sequence[Job], running: Sequence[Running]
-    ) -> list[Job]:
-        """Give each job, in order of arrival, the earliest start that delays no plan of another."""
-        runs = [(now, one.told_end, one.job.size) for one in running]
-        for job in waiting:
-            others = [
-                (self._plans[other.number], self._plans[other.number] + other.requested, other.size)
-                for other in waiting
-                if other is not job and other.number in self._plans
-            ]
-            start = earliest(job, now, processors, runs + others)
-            assert start <= self._plans.get(job.number, start), "a plan becomes no later"
-            self._plans[job.number] = start
-            self.first_told.setdefault(job.number, start)
-        started = [job for job in waiting if self._plans[job.number] == now]
-        for job in started:
-            del self._plans[job.number]
-        return started
-
-
-def earliest(job: Job, now: int, processors: int, uses: Sequence[tuple[int, int, int]]) -> int:
-    """The earliest start of a job beside the uses: start, end and processors of each."""
-    for start in sorted({now, *(end for _, end, _ in uses if end > now)}):
-        end = start + job.requested
-        times = [start, *(begin for begin, _, _ in uses if start < begin < end)]
-        most = max(sum(size for begin, until, size in uses if begin <= at < until) for at in times)
-        if most + job.size <= processors:
-            return start
     raise AssertionError(f"{job} is larger than the machine")
 
 

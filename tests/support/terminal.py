@@ -3,39 +3,32 @@
 import asyncio
 import fcntl
 import os
-import re
 import select
 import struct
 import sys
 import termios
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rich.cells import cell_len
+import pyte
+import pytest
 
 from licorne.v1.state_pb2 import Partition, Queue, ResourceManager
-from licorne_cli.screen.picture import Frame, picture
-from licorne_cli.screen.pieces import UNICODE, Glyphs
-from licorne_cli.screen.tree import Cluster, Snapshot, totals
-from licorne_cli.screen.view import View
+from licorne_cli.screen.app import TopApp, Words
+from licorne_cli.screen.tree import Cluster, Opened, Snapshot, totals
 from support.patience import PATIENCE
+from support.peers.shim import eventually
 
 LOOK_SECONDS = 0.1
 """How often a terminal is looked at that says nothing."""
 
 ALTERNATE, ORDINARY = "\x1b[?1049h", "\x1b[?1049l"
 HIDDEN, SHOWN = "\x1b[?25l", "\x1b[?25h"
-HOME = "\x1b[H"
 ON_TERMINAL = 'source=$1; shift; exec "$@" <"$source" >"$0" 2>&1'
 """A process that leads a session and has no terminal gets the one that it opens first."""
-CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-
-
-def lines_of(text: str) -> list[str]:
-    """The lines of what was written, without what controls the terminal."""
-    return CODES.sub("", text).replace("\r", "").split("\n")
 
 
 class Tty:
@@ -53,6 +46,8 @@ class Tty:
         self._command = (sys.executable, "-m", "licorne_server", *arguments)
         self._keyboard = keyboard
         self._env = {**os.environ, **(env or {})}
+        self._screen = pyte.Screen(width, height)
+        self._stream = pyte.ByteStream(self._screen)
         self._ours, self._theirs = os.openpty()
         self.resize(width, height)
         self.mode = self.attributes()
@@ -92,13 +87,19 @@ class Tty:
         assert self._process is not None
         return self._process
 
+    @property
+    def is_stopped(self) -> bool:
+        """True while the process is stopped, as by control-Z."""
+        state = Path(f"/proc/{self.process.pid}/stat").read_text()
+        return state.rpartition(")")[2].split()[0] == "T"
+
     def attributes(self) -> list[Any]:
         """The mode that the terminal is in."""
         return termios.tcgetattr(self._theirs)
 
     def resize(self, width: int, height: int) -> None:
         """Make the terminal another size; who is on it is told by SIGWINCH."""
-        self._width, self._height = width, height
+        self._screen.resize(height, width)
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def press(self, keys: str) -> None:
@@ -106,13 +107,8 @@ class Tty:
         os.write(self._ours, keys.encode())
 
     def screen(self) -> list[str]:
-        """The lines of the last screen that was drawn to its end; without any, all that came."""
-        first, *frames = self.output.split(HOME)
-        for frame in reversed(frames):
-            lines = lines_of(frame)
-            if len(lines) >= self._height and cell_len(lines[self._height - 1]) >= self._width:
-                return [line.rstrip() for line in lines]
-        return [] if frames else [line.rstrip() for line in lines_of(first)]
+        """The lines that a viewer sees."""
+        return [line.rstrip() for line in self._screen.display]
 
     async def until(self, condition: Callable[[list[str]], bool]) -> list[str]:
         """Wait for a screen for which this is true.
@@ -154,6 +150,7 @@ class Tty:
             data = os.read(self._ours, 65_536)
         except OSError:
             data = b""
+        self._stream.feed(data)
         self.output += data.decode(errors="replace")
         self._news.set()
 
@@ -212,28 +209,76 @@ def cluster(
     return Cluster(partition=partition, queues=queues, rm=rm, name=partition.name)
 
 
-def seen(*clusters: Cluster) -> View:
-    """A view of these clusters, as it is at first."""
-    view = View()
-    view.saw(Snapshot(time=NOON, clusters=clusters))
-    return view
+def seen(*clusters: Cluster) -> Snapshot:
+    """A look at these clusters."""
+    return Snapshot(time=NOON, clusters=clusters)
 
 
-def drawn(
-    view: View,
-    width: int = 80,
-    height: int = 24,
-    *,
-    glyphs: Glyphs = UNICODE,
-    failure: str = "",
-    has_keys: bool = True,
-) -> list[str]:
-    """The lines of a screen, without colours."""
-    frame = Frame(
-        title="licorne top 127.0.0.1:7070",
-        status=totals(view.snapshot),
-        glyphs=glyphs,
-        failure=failure,
-        has_keys=has_keys,
-    )
-    return [line.plain for line in picture(view, frame, width, height)]
+async def _at_once(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+class Viewer:
+    """Looks at a screen without a terminal, and presses its keys."""
+
+    def __init__(self, snapshot: Snapshot, *, failure: Exception | None = None) -> None:
+        """The server has this `snapshot`, until it fails."""
+        self.snapshot = snapshot
+        self.failure = failure
+        self.opened: list[Opened | None] = []
+
+    def look(self, opened: Opened | None) -> Snapshot:
+        """What the server answers."""
+        self.opened.append(opened)
+        if self.failure is not None:
+            raise self.failure
+        return self.snapshot
+
+    @asynccontextmanager
+    async def at(self, width: int = 80, height: int = 24, *keys: str) -> AsyncIterator[Self]:
+        """The screen of a terminal of this size, with these keys pressed."""
+        words = Words(title=lambda: "licorne top 127.0.0.1:7070", status=totals, none="no RM has registered")
+        self._app = TopApp(self.look, words, self.snapshot, interval=3600.0)
+        self._app.animation_level = "none"
+        with pytest.MonkeyPatch.context() as patch:
+            # The library waits for a processor that is idle, which a busy machine's never or always is.
+            patch.setattr("textual.app.wait_for_idle", self._settled)
+            patch.setattr("textual.pilot.wait_for_idle", self._settled)
+            # A thread would answer between any two of the rounds that a screen settles in, or after them.
+            patch.setattr("asyncio.to_thread", _at_once)
+            async with self._app.run_test(size=(width, height)) as self._pilot:
+                await self.press(*keys)
+                yield self
+
+    async def press(self, *keys: str) -> list[str]:
+        """Press keys one after the other; the lines of the screen behind them."""
+        await self._settled()
+        await self._app._press_keys(keys)
+        return self.lines
+
+    async def _settled(self, *_: float) -> None:
+        """Let each part handle its messages and draw, twice as often as any key has consequences."""
+        for _round in range(6):
+            assert await self._pilot._wait_for_screen(PATIENCE), self._app._exception
+            self._app.screen._on_timer_update()
+
+    async def click(self, at: tuple[int, int]) -> list[str]:
+        """Click on a column and a line; the lines of the screen behind it."""
+        await self._pilot.click(offset=at)
+        return await self.press()
+
+    async def looks_again(self, snapshot: Snapshot | None = None) -> list[str]:
+        """The server has changed, and is looked at."""
+        self.snapshot = snapshot or self.snapshot
+        # The second look begins when the first has been shown.
+        for _ in range(2):
+            self._app.hurry.set()
+            await eventually(lambda: not self._app.hurry.is_set())
+        return await self.press()
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the screen, without colours."""
+        # There is no public way to read a screen but as a picture.
+        strips = self._app.screen._compositor.render_strips()
+        return [strip.text.rstrip() for strip in strips]

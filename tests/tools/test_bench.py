@@ -15,7 +15,15 @@ from licorne_cli.commands import main
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.load import Options
 from licorne_tools.bench.report import Run
-from licorne_tools.bench.scenarios import BARE, PREDICATE_DELAYS, SCENARIOS, SINGLE, Kind, Scenario, Wire
+from licorne_tools.bench.scenarios import (
+    BARE,
+    PREDICATE_DELAYS,
+    SCENARIOS,
+    SINGLE,
+    Scenario,
+    ScenarioKind,
+    Wire,
+)
 from support.patience import PATIENCE
 
 SMOKE = "core"
@@ -43,7 +51,7 @@ BURST = {
 }
 LATENCY = {"latency_p50_ms", "latency_p99_ms", "latency_samples"}
 EXTRA = {
-    **{name: BURST for name, scenario in SCENARIOS.items() if scenario.kind is Kind.BURST},
+    **{name: BURST for name, scenario in SCENARIOS.items() if scenario.kind is ScenarioKind.BURST},
     "latency": LATENCY,
     "wirelatency": LATENCY,
     "wire": {"requests", "responses"},

@@ -17,10 +17,10 @@ from licorne_tools.bench.driver import BenchError, Progress
 from licorne_tools.bench.kube import calls, measure, report
 from licorne_tools.bench.kube.lines import LINES, SHAPES, TURN, Line, every, lines, turns
 from licorne_tools.bench.kube.measure import PRIORITIES, TAINT, Bench, Found
-from licorne_tools.kube.api import Json, Refused
+from licorne_tools.kube.api import ApiRefused, Json
 from licorne_tools.kube.plane import Plane
 from licorne_tools.kube.programs import LOAD, SOURCES
-from licorne_tools.kube.schedulers import Kind, Scheduler
+from licorne_tools.kube.schedulers import Scheduler, SchedulerKind
 
 METRICS = """\
 # HELP apiserver_request_total Counter of apiserver requests
@@ -42,9 +42,12 @@ def found(bound: float, binds: float = 1.0, **changed: float) -> Found:
     return Found({**figures, "bound_seconds": bound, **changed}, {"POST pods/binding": binds})
 
 
-def results() -> dict[Kind, list[Found]]:
+def results() -> dict[SchedulerKind, list[Found]]:
     """Two runs of each of two schedulers."""
-    return {Kind.KUBE: [found(8), found(10)], Kind.LICORNE: [found(6), found(5, latency_p99_ms=12.5)]}
+    return {
+        SchedulerKind.KUBE: [found(8), found(10)],
+        SchedulerKind.LICORNE: [found(6), found(5, latency_p99_ms=12.5)],
+    }
 
 
 LINE = Line("pods", 20, 40)
@@ -62,13 +65,13 @@ def test_figures_stand_beside_those_of_kube_scheduler() -> None:
 
 def test_without_kube_scheduler_there_are_no_ratios() -> None:
     """The column is left out."""
-    alone = {Kind.OLDER: [found(6)]}
+    alone = {SchedulerKind.OLDER: [found(6)]}
     assert report.of_figures(LINE, alone).headers == ["Measure", "Older core"]
 
 
 def test_pods_that_are_not_bound_are_told() -> None:
     """The row is there as soon as one run has such pods."""
-    troubled = {**results(), Kind.OLDER: [found(6), found(6, not_bound=3)]}
+    troubled = {**results(), SchedulerKind.OLDER: [found(6), found(6, not_bound=3)]}
     rows = {heading: cells for heading, *cells in report.of_figures(LINE, troubled).rows}
     assert rows["pods not bound"][-2] == "1.50 (0 to 3)"
 
@@ -76,8 +79,10 @@ def test_pods_that_are_not_bound_are_told() -> None:
 def test_calls_are_medians_with_the_most_frequent_first() -> None:
     """A call that a scheduler never makes is 0, and what is rare is left out."""
     known = {
-        Kind.KUBE: [Found({}, {"POST pods/binding": 1.0, "PUT leases": 0.001})],
-        Kind.LICORNE: [Found({}, {"POST events": number, "POST pods/binding": 1.0}) for number in (2, 4)],
+        SchedulerKind.KUBE: [Found({}, {"POST pods/binding": 1.0, "PUT leases": 0.001})],
+        SchedulerKind.LICORNE: [
+            Found({}, {"POST events": number, "POST pods/binding": 1.0}) for number in (2, 4)
+        ],
     }
     table = report.of_calls(LINE, known)
     assert table.rows == [["POST events", "0.00", "3.00"], ["POST pods/binding", "1.00", "1.00"]]
@@ -151,7 +156,7 @@ class Player:
         self.deleted.append(path)
         self._there -= 1
         if len(self.deleted) == 1:
-            raise Refused(504, "Timeout", "too slow")
+            raise ApiRefused(504, "Timeout", "too slow")
         return {}
 
 
@@ -184,7 +189,7 @@ def test_a_run_has_the_calls_of_others_and_the_cpu_of_all(
     program.chmod(0o755)
     player = Player(["", METRICS.replace('"us"', f'"{measure.USER}"')])
     plane = plane_of(player, tmp_path)
-    scheduler = Scheduler(kind=Kind.LICORNE, name="yunikorn", programs=("licorne", "shim"))
+    scheduler = Scheduler(kind=SchedulerKind.LICORNE, name="yunikorn", programs=("licorne", "shim"))
     bench = Bench(plane=plane, kubeconfig=tmp_path, load=program)
     got = asyncio.run(measure.measured(bench, LINE, scheduler, "load-1", 0.01, Progress()))
     assert got.calls == {"POST pods/binding": 5 / 40, "POST events": 10 / 40}
@@ -221,7 +226,7 @@ class Runs:
 
     def __init__(self, failing: int = 0) -> None:
         """The run of this number fails."""
-        self.made: list[tuple[Line, Kind]] = []
+        self.made: list[tuple[Line, SchedulerKind]] = []
         self._failing = failing
 
     @asynccontextmanager
@@ -231,14 +236,20 @@ class Runs:
         yield None
 
     async def one_run(
-        self, bench: Bench, line: Line, kind: Kind, name: str, idle_seconds: float, progress: Progress
+        self,
+        bench: Bench,
+        line: Line,
+        kind: SchedulerKind,
+        name: str,
+        idle_seconds: float,
+        progress: Progress,
     ) -> Found:
         """A run takes one second with kube-scheduler, and two with others."""
         del bench, name, idle_seconds, progress
         self.made.append((line, kind))
         if len(self.made) == self._failing:
             raise BenchError("no luck")
-        return found(1 if kind is Kind.KUBE else 2)
+        return found(1 if kind is SchedulerKind.KUBE else 2)
 
 
 def play(monkeypatch: pytest.MonkeyPatch, runs: Runs) -> None:
@@ -251,17 +262,17 @@ def play(monkeypatch: pytest.MonkeyPatch, runs: Runs) -> None:
 def test_all_schedulers_are_measured_in_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each run is told as it ends; the page of Kubernetes has the tables, and the command that repeats it."""
+    """Each run is told as it ends; the report has the tables, and the command that repeats it."""
     runs = Runs()
     play(monkeypatch, runs)
-    (tmp_path / "kubernetes.md").write_text("# Kubernetes\n\nBy hand.\n")
+    (tmp_path / "performance.md").write_text("# Performance\n\nBy hand.\n")
     options = ["--nodes", "4", "--pods", "8", "--rate", "50", "--runs", "2", "--report", str(tmp_path)]
     assert main(["bench", "kube", *options]) == 0
     assert [kind for _, kind in runs.made] == [*TURN, *reversed(TURN)]
     shown = capsys.readouterr()
     assert "pods, 8 at 50 a second, 4 nodes, run 2 of 2, Licorne: bound after 2.0 s" in shown.err
-    text = (tmp_path / "kubernetes.md").read_text()
-    assert text.startswith("# Kubernetes\n\nBy hand.\n\n## Beside kube-scheduler\n")
+    text = (tmp_path / "performance.md").read_text()
+    assert text.startswith("# Performance\n\nBy hand.\n\n## Beside kube-scheduler\n")
     assert "\nlicorne bench kube --nodes 4 --pods 8 --rate 50 --runs 2 --report " in text
     assert (
         "\n### All bound after, s\n\n| Pods | kube-scheduler | Licorne | ratio | Older core | ratio |\n"

@@ -203,4 +203,4 @@ def test_an_rm_may_have_all_that_a_scenario_has() -> None:
     """The caps of a server are raised for a scenario beyond them, and for no other."""
     assert not [cap for shape in SCENARIOS.values() for cap in raised_caps(shape)]
     large = SCENARIOS["preempt"].scaled(nodes=130_000, pods=19_500)
-    assert list(raised_caps(large)) == ["--max-nodes=130000", "--max-asks=1319500"]
+    assert raised_caps(large) == {"LICORNE_BOUNDS_MAX_NODES": "130000", "LICORNE_BOUNDS_MAX_ASKS": "1319500"}

@@ -15,7 +15,7 @@ from typing import NoReturn
 from licorne_cli import DISTRIBUTION
 from licorne_cli.failures import INTERRUPTED, OK, USAGE
 from licorne_cli.output.text import OutputError, say, while_read
-from licorne_cli.parsing.parser import Command, Offering, Parser
+from licorne_cli.parsing.parser import Catalogue, Command, Offering, Parser, commands_of
 from licorne_cli.plugins import BROUGHT_BY, plugged_in
 
 GRPC_VERBOSITY = "GRPC_VERBOSITY"
@@ -44,7 +44,6 @@ COMMANDS = {
         f"{CLI}.config.command:CONFIG",
         "read, compare, plan, apply and roll back the configurations of resource managers",
     ),
-    "submit": (f"{CLI}.config.plan:SUBMIT", "the older name of apps plan, with --dry-run"),
     "reload": (f"{CLI}.server.process:RELOAD", "have the server read its --config file again"),
     "context": (f"{CLI}.connection.contexts", "name servers, and say which one is meant"),
     "completion": (f"{CLI}.parsing.completion", "print what a shell needs to complete commands"),
@@ -52,30 +51,37 @@ COMMANDS = {
 }
 """Each command of this distribution: its dotted name, and its line in the help."""
 
-ALIASES = {
-    **{
-        plural[:-1]: plural
-        for plural in ("queues", "apps", "nodes", "rms", "budgets", "members", "users", "events")
-    },
-    "application": "apps",
-    "applications": "apps",
-    "contexts": "context",
+GROUPS = {
+    "look": (
+        *("status", "top", "queues", "apps", "nodes", "rms", "members", "budgets", "users", "usage"),
+        *("events", "calendar", "topology"),
+    ),
+    "ask why": ("explain", "why"),
+    "configure": ("config", "validate-config", "reload"),
+    "operate": ("serve", "settings", "version", "healthcheck", "log-level", "state-dump"),
+    "try": ("demo", "dev", "fake-rm", "simulate", "replay", "bench"),
+    "this command line": ("context", "completion", "help"),
 }
-"""Other spellings of commands."""
+"""The commands in the order of the help."""
+
+COMPLETING = "_ARGCOMPLETE"
+"""Variable that is set when a shell asks what may be typed next."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
-    given = _spelled(list(sys.argv[1:] if arguments is None else arguments))
+    given = list(sys.argv[1:] if arguments is None else arguments)
     code: int = OK
     try:
+        if COMPLETING in os.environ and arguments is None:
+            _complete()
+        given = with_command_first(given)
         if given and given[0] in BROUGHT_BY and given[0] not in installed_commands():
             say(f"licorne: {given[0]} comes with {BROUGHT_BY[given[0]]}, which is not installed here")
             return USAGE
         # The import of a command may be slow, and be interrupted.
         # The second word is for a suggestion: `get queues`, `drain node n1`.
         args = parser_for(*given[:2]).parse_line(given)
-        args.given = given
         run = command_of(args.command).run
         # A server survives a closed stdout: its logging handles that.
         with nullcontext() if args.command == SERVE else while_read(needed=False):
@@ -88,14 +94,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _spelled(words: list[str]) -> list[str]:
-    """The words with the usual name of the command, which is the second word if the first is none."""
-    at = 0 if words and _named(words[0]) in installed_commands() else 1
-    return [_named(word) if place <= at else word for place, word in enumerate(words)]
+def with_command_first(words: Sequence[str]) -> list[str]:
+    """The words, with the command before its options: ``--target core queues``."""
+    for at, word in enumerate(words):
+        if not (words[0].startswith("-") and word in installed_commands()):
+            continue
+        [(_, (_, parser))] = [item for item in commands_of(parser_for(word)) if item[0] == word]
+        if parser.length_of_options(words) == at:
+            return [word, *words[:at], *words[at + 1 :]]
+    return list(words)
 
 
-def _named(word: str) -> str:
-    return ALIASES.get(word, word)
+def _complete() -> None:
+    """Answer a shell, and exit."""
+    from licorne_cli.parsing.completion import complete
+
+    def place(words: Sequence[str]) -> tuple[Parser, list[str]]:
+        words = with_command_first(words)
+        _, parser, left = parser_for(*words[:1]).descend(words, argparse.Namespace())
+        return parser, left
+
+    def run(words: list[str], where: argparse.Namespace) -> None:
+        args = parser_for(words[0]).parse_line(words)
+        args.__dict__.update({name: value for name, value in vars(where).items() if hasattr(args, name)})
+        command_of(words[0]).run(args)
+
+    complete(place, run)
 
 
 def installed_commands() -> Mapping[str, tuple[str, str]]:
@@ -132,16 +156,17 @@ def _silent_grpc() -> Iterator[None]:
 
 def parser_for(*chosen: str) -> Parser:
     """A parser with the names of all commands, and the arguments of the chosen ones."""
-    parser = Parser(
+    parser = Catalogue(
         prog="licorne",
         description="A resource scheduler over gRPC.",
         epilog="licorne COMMAND --help has the options of a command, and examples.",
     )
+    parser.groups = GROUPS
     parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
     for name, (_, text) in installed_commands().items():
         command = commands.add_parser(name, help=text)
-        if name in chosen:
+        if name in chosen or name.removesuffix("s") in chosen:
             command.description = text
             command_of(name).add_to(command)
     return parser
@@ -149,8 +174,7 @@ def parser_for(*chosen: str) -> Parser:
 
 def run_help(args: argparse.Namespace) -> int:
     """Print the help of the command, or the list of all commands."""
-    words = _spelled(args.words)
-    parser_for(*words[:1]).parse_line([*words, "--help"])
+    parser_for(*args.words[:1]).parse_line([*args.words, "--help"])
     return OK
 
 

@@ -18,6 +18,7 @@ BUILD = "licorne.build"
 
 BROUGHT_BY = {
     "serve": "licorne-server",
+    "settings": "licorne-server",
     "validate-config": "licorne-server",
     "simulate": "licorne-server",
     "demo": "licorne-server",

@@ -5,10 +5,12 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"time"
 
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 
 	"licorne.dev/clients/go/licorne"
+	"licorne.dev/clients/go/licornev1"
 )
 
 // A resource manager with one node and one ask, until it is interrupted.
@@ -16,7 +18,8 @@ func Example() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 
-	config := licorne.Config{Target: "localhost:7070", RMID: "rm1"}
+	const queues = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: batch}]}]}]"
+	config := licorne.Config{Target: "localhost:7070", RMID: "rm1", Queues: queues}
 	rm, err := licorne.New(config, licorne.Handlers{
 		Allocations: func(response *si.AllocationResponse) {
 			for _, allocation := range response.GetNew() {
@@ -46,5 +49,16 @@ func Example() {
 	}
 	if err := rm.Run(ctx); err != nil {
 		log.Fatal(err)
+	}
+}
+
+// An RM that saves the work of an allocation before it is preempted.
+func ExampleHandlers() {
+	var handlers licorne.Handlers
+	save := func(key string, deadline time.Time) { log.Printf("save %s until %s", key, deadline) }
+	handlers.PreemptionNotices = func(told *licornev1.PreemptionNotices) {
+		for _, notice := range told.GetNotices() {
+			go save(notice.GetAllocationKey(), time.Unix(0, notice.GetDeadline()))
+		}
 	}
 }

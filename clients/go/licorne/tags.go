@@ -31,6 +31,9 @@ const (
 	TagCheckpoint = "licorne/checkpoint"
 	// TagLostWork says the same by the whole seconds of work that would be lost now.
 	TagLostWork = "licorne/lost-work"
+	// TagStarted has the time at which a running allocation began, in unix seconds: its resource manager knows it
+	// after a restart. It is not in the future.
+	TagStarted = "licorne/started"
 )
 
 const (

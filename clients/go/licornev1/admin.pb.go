@@ -210,7 +210,7 @@ func (x *GetConfigurationResponse) GetRegistered() bool {
 type ValidateConfigurationRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Config string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
-	// Also refuse what is only warned of otherwise.
+	// Also refuse what otherwise gives a warning.
 	Strict bool `protobuf:"varint,2,opt,name=strict,proto3" json:"strict,omitempty"`
 	// An RM: `changes` has the difference from the configuration in force for it.
 	CompareRmId   string `protobuf:"bytes,3,opt,name=compare_rm_id,json=compareRmId,proto3" json:"compare_rm_id,omitempty"`
@@ -1300,8 +1300,10 @@ func (x *UpdateBudgetsResponse) GetWarnings() []string {
 }
 
 type ReleaseBudgetRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RmId          string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	// Why, for the audit log; 1,024 bytes at most.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1339,6 +1341,13 @@ func (*ReleaseBudgetRequest) Descriptor() ([]byte, []int) {
 func (x *ReleaseBudgetRequest) GetRmId() string {
 	if x != nil {
 		return x.RmId
+	}
+	return ""
+}
+
+func (x *ReleaseBudgetRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
 	}
 	return ""
 }
@@ -1391,7 +1400,9 @@ func (x *ReleaseBudgetResponse) GetBudgets() uint32 {
 // A file that cannot be used is the error INVALID_ARGUMENT, and no RM is touched. Without `--config` the
 // error is FAILED_PRECONDITION with the reason NO_CONFIGURATION_FILE.
 type ReloadConfigurationRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why, for the audit log; 1,024 bytes at most.
+	Message       string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1426,12 +1437,19 @@ func (*ReloadConfigurationRequest) Descriptor() ([]byte, []int) {
 	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
+func (x *ReloadConfigurationRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 type ReloadConfigurationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False: nothing is new in the file.
+	// False: the file has not changed.
 	Changed  bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
 	Checksum string `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
-	// What became of each RM that runs the file's configuration.
+	// The result for each RM that runs the file's configuration.
 	Rms []*ReloadedRm `protobuf:"bytes,3,rep,name=rms,proto3" json:"rms,omitempty"`
 	// Whether the `--budgets` file brought other budgets. It is read with the `--config` file, and alone
 	// where there is none.
@@ -1512,7 +1530,7 @@ type ReloadedRm struct {
 	RmId     string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
 	Changed  bool                   `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
 	Revision uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Why the RM goes on with what it had; empty if it does not.
+	// Why the RM keeps its former configuration; empty if it does not.
 	Refusal       string `protobuf:"bytes,4,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1646,14 +1664,14 @@ type PlanConfigurationResponse struct {
 	Warnings     []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// False: the configuration is that in force.
 	Changed bool `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"`
-	// Whether all that would happen at once is in here. False where it was too much to work out.
+	// Whether all immediate effects are included. False if there were too many to compute.
 	Complete bool            `protobuf:"varint,5,opt,name=complete,proto3" json:"complete,omitempty"`
 	Queues   []*PlannedQueue `protobuf:"bytes,6,rep,name=queues,proto3" json:"queues,omitempty"`
 	// Limits that users or groups would exceed.
 	ExceededLimits []*ExceededLimit `protobuf:"bytes,7,rep,name=exceeded_limits,json=exceededLimits,proto3" json:"exceeded_limits,omitempty"`
 	// Asks that wait now and would be allocated.
 	Placed []*PlannedAsk `protobuf:"bytes,8,rep,name=placed,proto3" json:"placed,omitempty"`
-	// Asks that would be stopped by another check than now, or by one at all.
+	// Asks that a check would stop that does not stop them now.
 	Blocked []*PlannedAsk    `protobuf:"bytes,9,rep,name=blocked,proto3" json:"blocked,omitempty"`
 	Victims []*PlannedVictim `protobuf:"bytes,10,rep,name=victims,proto3" json:"victims,omitempty"`
 	// Values that the text does not give.
@@ -1662,8 +1680,8 @@ type PlanConfigurationResponse struct {
 	// How many seconds the plan looks ahead: as long as delays of preemption make asks and queues wait,
 	// 3,600 at most.
 	HorizonSeconds float64 `protobuf:"fixed64,13,opt,name=horizon_seconds,json=horizonSeconds,proto3" json:"horizon_seconds,omitempty"`
-	// Why nothing is scheduled for the RM just now, as in Rm. The plan is not complete then: it has none
-	// of what would happen once these have passed.
+	// Why nothing is scheduled for the RM at present, as in Rm. The plan is not complete then: it has none
+	// of the effects after the end of these holds.
 	Holds         []string `protobuf:"bytes,14,rep,name=holds,proto3" json:"holds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1811,7 +1829,7 @@ type PlanCounts struct {
 	QueuesOverMax  uint32 `protobuf:"varint,8,opt,name=queues_over_max,json=queuesOverMax,proto3" json:"queues_over_max,omitempty"`
 	// Of the exceeded limits: those that would be exceeded by more than now.
 	NewlyExceeded uint32 `protobuf:"varint,9,opt,name=newly_exceeded,json=newlyExceeded,proto3" json:"newly_exceeded,omitempty"`
-	// Of the blocked asks: those that nothing stops now.
+	// Of the blocked asks: those that no check stops now.
 	NewlyBlocked  uint32 `protobuf:"varint,10,opt,name=newly_blocked,json=newlyBlocked,proto3" json:"newly_blocked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1917,14 +1935,14 @@ func (x *PlanCounts) GetNewlyBlocked() uint32 {
 	return 0
 }
 
-// A queue that would be another one.
+// A queue that would change.
 type PlannedQueue struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	Path      string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
 	// "added", "draining", "removed" or "changed".
 	Change string `protobuf:"bytes,3,opt,name=change,proto3" json:"change,omitempty"`
-	// What changes, by name: "max", "guaranteed", "property priority.offset", …; what it was and will be.
+	// The changed values, by name: "max", "guaranteed", "property priority.offset", …; before and after.
 	Values []*PlannedValue `protobuf:"bytes,4,rep,name=values,proto3" json:"values,omitempty"`
 	// What it has allocated beyond its new maximum.
 	OverMax      map[string]int64 `protobuf:"bytes,5,rep,name=over_max,json=overMax,proto3" json:"over_max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
@@ -2191,9 +2209,9 @@ type PlannedAsk struct {
 	ApplicationId string                 `protobuf:"bytes,2,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	AllocationKey string                 `protobuf:"bytes,3,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	Queue         string                 `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Where it would go; empty if nowhere.
+	// The node on which it would be placed; empty for none.
 	NodeId string `protobuf:"bytes,5,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// The check that would stop it, as Explain tells it; empty codes for none.
+	// The check that would stop it, as in Explain; empty codes for none.
 	Code    string `protobuf:"bytes,6,opt,name=code,proto3" json:"code,omitempty"`
 	Message string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
 	// The code of the check that stops it now.
@@ -2318,7 +2336,7 @@ type PlannedVictim struct {
 	ForApplicationId string           `protobuf:"bytes,7,opt,name=for_application_id,json=forApplicationId,proto3" json:"for_application_id,omitempty"`
 	ForAllocationKey string           `protobuf:"bytes,8,opt,name=for_allocation_key,json=forAllocationKey,proto3" json:"for_allocation_key,omitempty"`
 	Resource         map[string]int64 `protobuf:"bytes,9,rep,name=resource,proto3" json:"resource,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// After how many seconds the RM would be told to stop it; 0: at once.
+	// After how many seconds the RM would be asked to stop it; 0: at once.
 	Seconds       float64 `protobuf:"fixed64,10,opt,name=seconds,proto3" json:"seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2584,12 +2602,12 @@ type PlanSubmissionResponse struct {
 	Partition string `protobuf:"bytes,3,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The queue that placement rules choose.
 	Queue string `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
-	// The rule that chose it: "fixed", "provided", …; "default" for root.default where none has a place;
-	// empty where it was named and there are no rules.
+	// The rule that chose it: "fixed", "provided", …; "default" for root.default if no rule gives a queue;
+	// empty if the application named it and there are no rules.
 	Rule string `protobuf:"bytes,5,opt,name=rule,proto3" json:"rule,omitempty"`
-	// All asks, in order, those that would wait with the code and message of what they wait for.
+	// All asks, in order; those that would wait have the code and message of the check that stops them.
 	Asks []*PlannedAsk `protobuf:"bytes,6,rep,name=asks,proto3" json:"asks,omitempty"`
-	// Those who would have to go for this application.
+	// Allocations that would be stopped for this application.
 	Victims []*PlannedVictim `protobuf:"bytes,7,rep,name=victims,proto3" json:"victims,omitempty"`
 	// As in PlanConfigurationResponse.
 	Complete       bool     `protobuf:"varint,8,opt,name=complete,proto3" json:"complete,omitempty"`
@@ -2787,9 +2805,9 @@ func (x *SetNodeSchedulableRequest) GetMessage() string {
 
 type SetNodeSchedulableResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False: it was so already.
+	// False: nothing changed.
 	Changed bool `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
-	// What runs on the node, and goes on.
+	// Allocations on the node, which continue.
 	Allocations   uint32 `protobuf:"varint,2,opt,name=allocations,proto3" json:"allocations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2845,8 +2863,8 @@ type DrainNodeRequest struct {
 	// The bare or normalized name; empty for `default`.
 	Partition string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	NodeId    string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// Seconds until the last allocation is told to stop, evenly; 0 for all at once. At most 7 days. Absent:
-	// none is told to stop, and the drain is over when the last has ended.
+	// Seconds until the last allocation is stopped, evenly; 0 for all at once. At most 7 days. Absent:
+	// none is stopped, and the drain is over when the last has ended.
 	DeadlineSeconds *uint32 `protobuf:"varint,4,opt,name=deadline_seconds,json=deadlineSeconds,proto3,oneof" json:"deadline_seconds,omitempty"`
 	// Why, for people; 1,024 bytes at most.
 	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
@@ -2921,7 +2939,7 @@ func (x *DrainNodeRequest) GetMessage() string {
 
 type DrainNodeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Allocations that are to go, and those that stay: foreign ones, and those of asks that require
+	// Allocations that will be stopped, and those that stay: foreign ones, and those of asks that require
 	// the node.
 	Allocations   uint32 `protobuf:"varint,1,opt,name=allocations,proto3" json:"allocations,omitempty"`
 	Exempt        uint32 `protobuf:"varint,2,opt,name=exempt,proto3" json:"exempt,omitempty"`
@@ -3052,9 +3070,9 @@ func (x *HoldApplicationRequest) GetMessage() string {
 
 type HoldApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False: it was so already.
+	// False: nothing changed.
 	Changed bool `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
-	// Asks that wait, and allocations that go on.
+	// Pending asks, and allocations, which continue.
 	Asks          uint32 `protobuf:"varint,2,opt,name=asks,proto3" json:"asks,omitempty"`
 	Allocations   uint32 `protobuf:"varint,3,opt,name=allocations,proto3" json:"allocations,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3117,7 +3135,7 @@ type ChangeApplicationRequest struct {
 	RmId          string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
 	Partition     string                 `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	ApplicationId string                 `protobuf:"bytes,3,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
-	// The priority of all its asks, those to come as well, whatever their own are.
+	// The priority of all its asks, later ones included, in place of their own.
 	Priority *int32 `protobuf:"varint,4,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
 	// Gives each ask its own priority again.
 	ResetPriority bool `protobuf:"varint,5,opt,name=reset_priority,json=resetPriority,proto3" json:"reset_priority,omitempty"`
@@ -3211,7 +3229,7 @@ func (x *ChangeApplicationRequest) GetMessage() string {
 
 type ChangeApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False: it was so already.
+	// False: nothing changed.
 	Changed          bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
 	Queue            string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
 	OperatorPriority *int32 `protobuf:"varint,3,opt,name=operator_priority,json=operatorPriority,proto3,oneof" json:"operator_priority,omitempty"`
@@ -3275,7 +3293,7 @@ type StopApplicationRequest struct {
 	RmId          string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
 	Partition     string                 `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	ApplicationId string                 `protobuf:"bytes,3,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
-	// Told to the RM; 1,024 bytes at most.
+	// Sent to the RM; 1,024 bytes at most.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3341,7 +3359,7 @@ func (x *StopApplicationRequest) GetReason() string {
 
 type StopApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Allocations that the RM was told to stop, and asks that were dropped.
+	// Allocations that the RM was asked to stop, and asks that were dropped.
 	Allocations   uint32 `protobuf:"varint,1,opt,name=allocations,proto3" json:"allocations,omitempty"`
 	Asks          uint32 `protobuf:"varint,2,opt,name=asks,proto3" json:"asks,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3524,7 +3542,7 @@ func (x *SetQueueStoppedResponse) GetState() string {
 
 type GetLogLevelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// RMs of a page of `wanted`: 100 at most, and for 0.
+	// RMs in a page of `wanted`: at most 100; 0 means 100.
 	PageSize      uint32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3582,8 +3600,8 @@ type GetLogLevelsResponse struct {
 	Levels map[string]string `protobuf:"bytes,1,rep,name=levels,proto3" json:"levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Who set them, by logger; a level of the server's own setting is not here. Every page has all of them.
 	Marks map[string]*OperatorMark `protobuf:"bytes,5,rep,name=marks,proto3" json:"marks,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What RMs want by their extra configurations, a page of them in order of their ids. It counts where
-	// no level is given.
+	// Levels that RMs want by their extra configurations, a page of them in order of their ids. They count if
+	// no level was set.
 	Wanted []*WantedLogLevels `protobuf:"bytes,2,rep,name=wanted,proto3" json:"wanted,omitempty"`
 	// The `page_token` of the next page; empty on the last one.
 	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -3715,7 +3733,7 @@ type SetLogLevelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A logger and those below it, such as "core.scheduler"; empty for all others.
 	Logger string `protobuf:"bytes,1,opt,name=logger,proto3" json:"logger,omitempty"`
-	// "debug", "info", "warning" or "error"; empty takes the logger's own level away.
+	// "debug", "info", "warning" or "error"; empty removes the logger's own level.
 	Level string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
 	// Why, for people; 1,024 bytes at most.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
@@ -3776,9 +3794,9 @@ func (x *SetLogLevelRequest) GetMessage() string {
 
 type SetLogLevelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Those of the member that was called.
+	// The levels of the member that was called.
 	Levels map[string]string `protobuf:"bytes,1,rep,name=levels,proto3" json:"levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Members that did not answer in time, by their names: their levels may be as before.
+	// Members that did not answer in time, by their names: their levels may be unchanged.
 	MissingMembers []string `protobuf:"bytes,2,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -3920,8 +3938,10 @@ func (x *DumpStateResponse) GetJson() []byte {
 type ForgetRmRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
-	// Forget it even if allocations of it run. They are not stopped: they are counted no more.
-	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	// Remove it even if it has running allocations. They are not stopped, and not counted any more.
+	Force bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	// Why, for the audit log; 1,024 bytes at most.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3968,6 +3988,13 @@ func (x *ForgetRmRequest) GetForce() bool {
 		return x.Force
 	}
 	return false
+}
+
+func (x *ForgetRmRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
 }
 
 type ForgetRmResponse struct {
@@ -4044,13 +4071,14 @@ func (*ListMembersRequest) Descriptor() ([]byte, []int) {
 
 type ListMembersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In order of their names; behind them those that are gone and whose RMs no other has taken.
+	// In order of their names; then members that are gone: for ten minutes, or until they are back, and as long
+	// as an RM that no other has taken belongs to them.
 	Members []*Member `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
-	// RMs that no member serves at present; they come back when they connect.
+	// RMs that no member serves at present; a member serves them when they connect.
 	Unowned []*MemberRm `protobuf:"bytes,2,rep,name=unowned,proto3" json:"unowned,omitempty"`
 	// The id of the member that answers.
 	Me string `protobuf:"bytes,3,opt,name=me,proto3" json:"me,omitempty"`
-	// Why members and RMs may not be up to date: the store does not answer; empty while all is well.
+	// Why members and RMs may be out of date: the store does not answer; empty if they are not.
 	Problem       string `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4117,9 +4145,9 @@ func (x *ListMembersResponse) GetProblem() string {
 // A member of the deployment.
 type Member struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of this run of it; another after a restart.
+	// The id of this run of the member; it changes with a restart.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The id for one that is gone.
+	// Its name; its id if it was gone before the member that answers has started.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// Where its gRPC services and its HTTP services are reached.
 	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
@@ -4127,12 +4155,12 @@ type Member struct {
 	Version string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
 	// "active", "draining" or "gone".
 	State string `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
-	// Since when it is active or to be drained, in nanoseconds since 1970; 0 if that is not known.
+	// Since when it is in that state, in nanoseconds since 1970; 0 if unknown.
 	Since int64 `protobuf:"varint,7,opt,name=since,proto3" json:"since,omitempty"`
 	// CPU that its RMs used over the last minutes, in cores.
 	Load float64     `protobuf:"fixed64,8,opt,name=load,proto3" json:"load,omitempty"`
 	Rms  []*MemberRm `protobuf:"bytes,9,rep,name=rms,proto3" json:"rms,omitempty"`
-	// Who wants it drained, and why.
+	// Who drained it, and why.
 	DrainedBy     string `protobuf:"bytes,10,opt,name=drained_by,json=drainedBy,proto3" json:"drained_by,omitempty"`
 	DrainedWhy    string `protobuf:"bytes,11,opt,name=drained_why,json=drainedWhy,proto3" json:"drained_why,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -4321,7 +4349,7 @@ type DrainMemberRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name or the id of a member.
 	Member string `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
-	// False takes it back.
+	// False ends the drain.
 	Drain bool `protobuf:"varint,2,opt,name=drain,proto3" json:"drain,omitempty"`
 	// Why, for people; 1,024 bytes at most.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
@@ -4382,7 +4410,7 @@ func (x *DrainMemberRequest) GetMessage() string {
 
 type DrainMemberResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False: it was so already.
+	// False: nothing changed.
 	Changed bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
 	Name    string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// RMs that it has now.
@@ -4566,12 +4594,14 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"persistent\x18\x03 \x01(\bR\n" +
 	"persistent\x12\x1a\n" +
-	"\bwarnings\x18\x04 \x03(\tR\bwarnings\"+\n" +
+	"\bwarnings\x18\x04 \x03(\tR\bwarnings\"E\n" +
 	"\x14ReleaseBudgetRequest\x12\x13\n" +
-	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\"1\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"1\n" +
 	"\x15ReleaseBudgetResponse\x12\x18\n" +
-	"\abudgets\x18\x01 \x01(\rR\abudgets\"\x1c\n" +
-	"\x1aReloadConfigurationRequest\"\xcf\x01\n" +
+	"\abudgets\x18\x01 \x01(\rR\abudgets\"6\n" +
+	"\x1aReloadConfigurationRequest\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\"\xcf\x01\n" +
 	"\x1bReloadConfigurationResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\tR\bchecksum\x12(\n" +
@@ -4804,10 +4834,11 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x10DumpStateRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\"'\n" +
 	"\x11DumpStateResponse\x12\x12\n" +
-	"\x04json\x18\x01 \x01(\fR\x04json\"<\n" +
+	"\x04json\x18\x01 \x01(\fR\x04json\"V\n" +
 	"\x0fForgetRmRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x14\n" +
-	"\x05force\x18\x02 \x01(\bR\x05force\"\x12\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x12\n" +
 	"\x10ForgetRmResponse\"\x14\n" +
 	"\x12ListMembersRequest\"\x9d\x01\n" +
 	"\x13ListMembersResponse\x12,\n" +

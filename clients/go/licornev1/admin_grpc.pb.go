@@ -70,41 +70,41 @@ type AdminClient interface {
 	GetBudgets(ctx context.Context, in *GetBudgetsRequest, opts ...grpc.CallOption) (*GetBudgetsResponse, error)
 	// Replaces all budgets.
 	UpdateBudgets(ctx context.Context, in *UpdateBudgetsRequest, opts ...grpc.CallOption) (*UpdateBudgetsResponse, error)
-	// Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
+	// Frees the budgets that are held by an RM which no member serves. While the RM is served the error is
 	// FAILED_PRECONDITION with the reason RM_SERVED.
 	ReleaseBudget(ctx context.Context, in *ReleaseBudgetRequest, opts ...grpc.CallOption) (*ReleaseBudgetResponse, error)
-	// The members that share the RMs of the deployment, and the RMs of each. A server that is alone
+	// The members that share the RMs of the deployment, and the RMs of each. A server without coordination
 	// answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
 	ListMembers(ctx context.Context, in *ListMembersRequest, opts ...grpc.CallOption) (*ListMembersResponse, error)
-	// Has a member give its RMs to others and take none, or takes that back. It holds for the name of the
+	// Drains a member, which gives its RMs to others and takes none, or ends the drain. It holds for the name of the
 	// member, also after a restart.
 	DrainMember(ctx context.Context, in *DrainMemberRequest, opts ...grpc.CallOption) (*DrainMemberResponse, error)
 	// What would happen if a configuration were applied now. Answered on a copy: nothing is changed.
 	PlanConfiguration(ctx context.Context, in *PlanConfigurationRequest, opts ...grpc.CallOption) (*PlanConfigurationResponse, error)
-	// Where an application would go if it were submitted now. Answered on a copy: nothing is changed.
+	// The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed.
 	PlanSubmission(ctx context.Context, in *PlanSubmissionRequest, opts ...grpc.CallOption) (*PlanSubmissionResponse, error)
-	// Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
-	// beside it: a node is schedulable if both say so.
+	// Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
+	// as well: a node is schedulable if both allow it.
 	SetNodeSchedulable(ctx context.Context, in *SetNodeSchedulableRequest, opts ...grpc.CallOption) (*SetNodeSchedulableResponse, error)
-	// Cordons a node until it is empty. With a deadline its RM is told to stop what runs there, evenly until
-	// then. Node.drain tells how far it is; SetNodeSchedulable ends it.
+	// Cordons a node until it is empty. With a deadline its RM is asked to stop its allocations, evenly until
+	// then. Node.drain has the progress; SetNodeSchedulable ends it.
 	DrainNode(ctx context.Context, in *DrainNodeRequest, opts ...grpc.CallOption) (*DrainNodeResponse, error)
-	// Holds an application, or resumes it. No ask of a held application is allocated; what runs goes on.
+	// Holds an application, or resumes it. No ask of a held application is allocated; allocations continue.
 	HoldApplication(ctx context.Context, in *HoldApplicationRequest, opts ...grpc.CallOption) (*HoldApplicationResponse, error)
-	// Gives an application another priority, or one that waits another queue.
+	// Gives an application another priority or, while it has no allocations, another queue.
 	ChangeApplication(ctx context.Context, in *ChangeApplicationRequest, opts ...grpc.CallOption) (*ChangeApplicationResponse, error)
-	// Ends an application: its RM is told to stop all that runs, and that the application failed.
+	// Ends an application: it fails, and its RM is asked to stop its allocations.
 	StopApplication(ctx context.Context, in *StopApplicationRequest, opts ...grpc.CallOption) (*StopApplicationResponse, error)
 	// Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
-	// no application is accepted; what runs goes on.
+	// no application is accepted; allocations continue.
 	SetQueueStopped(ctx context.Context, in *SetQueueStoppedRequest, opts ...grpc.CallOption) (*SetQueueStoppedResponse, error)
-	// The levels of the member that is called, and what the RMs of all members want.
+	// The levels of the member that is called, and those that the RMs of all members want.
 	GetLogLevels(ctx context.Context, in *GetLogLevelsRequest, opts ...grpc.CallOption) (*GetLogLevelsResponse, error)
 	// Sets the level in all members. With a state directory or a store it outlives the server.
 	SetLogLevel(ctx context.Context, in *SetLogLevelRequest, opts ...grpc.CallOption) (*SetLogLevelResponse, error)
 	// The JSON document of `/debug/fullstatedump`, in pieces.
 	DumpState(ctx context.Context, in *DumpStateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DumpStateResponse], error)
-	// Removes an RM that is gone, with all that is known of it. If a stream of it is open the error is
+	// Removes a disconnected RM, with its whole state. If a stream of it is open the error is
 	// FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
 	ForgetRm(ctx context.Context, in *ForgetRmRequest, opts ...grpc.CallOption) (*ForgetRmResponse, error)
 }
@@ -382,41 +382,41 @@ type AdminServer interface {
 	GetBudgets(context.Context, *GetBudgetsRequest) (*GetBudgetsResponse, error)
 	// Replaces all budgets.
 	UpdateBudgets(context.Context, *UpdateBudgetsRequest) (*UpdateBudgetsResponse, error)
-	// Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
+	// Frees the budgets that are held by an RM which no member serves. While the RM is served the error is
 	// FAILED_PRECONDITION with the reason RM_SERVED.
 	ReleaseBudget(context.Context, *ReleaseBudgetRequest) (*ReleaseBudgetResponse, error)
-	// The members that share the RMs of the deployment, and the RMs of each. A server that is alone
+	// The members that share the RMs of the deployment, and the RMs of each. A server without coordination
 	// answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
 	ListMembers(context.Context, *ListMembersRequest) (*ListMembersResponse, error)
-	// Has a member give its RMs to others and take none, or takes that back. It holds for the name of the
+	// Drains a member, which gives its RMs to others and takes none, or ends the drain. It holds for the name of the
 	// member, also after a restart.
 	DrainMember(context.Context, *DrainMemberRequest) (*DrainMemberResponse, error)
 	// What would happen if a configuration were applied now. Answered on a copy: nothing is changed.
 	PlanConfiguration(context.Context, *PlanConfigurationRequest) (*PlanConfigurationResponse, error)
-	// Where an application would go if it were submitted now. Answered on a copy: nothing is changed.
+	// The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed.
 	PlanSubmission(context.Context, *PlanSubmissionRequest) (*PlanSubmissionResponse, error)
-	// Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
-	// beside it: a node is schedulable if both say so.
+	// Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
+	// as well: a node is schedulable if both allow it.
 	SetNodeSchedulable(context.Context, *SetNodeSchedulableRequest) (*SetNodeSchedulableResponse, error)
-	// Cordons a node until it is empty. With a deadline its RM is told to stop what runs there, evenly until
-	// then. Node.drain tells how far it is; SetNodeSchedulable ends it.
+	// Cordons a node until it is empty. With a deadline its RM is asked to stop its allocations, evenly until
+	// then. Node.drain has the progress; SetNodeSchedulable ends it.
 	DrainNode(context.Context, *DrainNodeRequest) (*DrainNodeResponse, error)
-	// Holds an application, or resumes it. No ask of a held application is allocated; what runs goes on.
+	// Holds an application, or resumes it. No ask of a held application is allocated; allocations continue.
 	HoldApplication(context.Context, *HoldApplicationRequest) (*HoldApplicationResponse, error)
-	// Gives an application another priority, or one that waits another queue.
+	// Gives an application another priority or, while it has no allocations, another queue.
 	ChangeApplication(context.Context, *ChangeApplicationRequest) (*ChangeApplicationResponse, error)
-	// Ends an application: its RM is told to stop all that runs, and that the application failed.
+	// Ends an application: it fails, and its RM is asked to stop its allocations.
 	StopApplication(context.Context, *StopApplicationRequest) (*StopApplicationResponse, error)
 	// Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
-	// no application is accepted; what runs goes on.
+	// no application is accepted; allocations continue.
 	SetQueueStopped(context.Context, *SetQueueStoppedRequest) (*SetQueueStoppedResponse, error)
-	// The levels of the member that is called, and what the RMs of all members want.
+	// The levels of the member that is called, and those that the RMs of all members want.
 	GetLogLevels(context.Context, *GetLogLevelsRequest) (*GetLogLevelsResponse, error)
 	// Sets the level in all members. With a state directory or a store it outlives the server.
 	SetLogLevel(context.Context, *SetLogLevelRequest) (*SetLogLevelResponse, error)
 	// The JSON document of `/debug/fullstatedump`, in pieces.
 	DumpState(*DumpStateRequest, grpc.ServerStreamingServer[DumpStateResponse]) error
-	// Removes an RM that is gone, with all that is known of it. If a stream of it is open the error is
+	// Removes a disconnected RM, with its whole state. If a stream of it is open the error is
 	// FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
 	ForgetRm(context.Context, *ForgetRmRequest) (*ForgetRmResponse, error)
 	mustEmbedUnimplementedAdminServer()

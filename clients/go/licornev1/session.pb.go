@@ -71,8 +71,8 @@ func (FailMode) EnumDescriptor() ([]byte, []int) {
 	return file_licorne_v1_session_proto_rawDescGZIP(), []int{0}
 }
 
-// Which asks the RM judges alike: those of equal resources and required node, and what is named here.
-// They share the results of their checks. A declaration that is wrong places asks on nodes which the
+// Asks for which the RM's answers are equal: those of equal resources and required node, and as named here.
+// They share the results of their checks. With a wrong declaration asks are placed on nodes that the
 // RM would refuse.
 type ClassBy int32
 
@@ -80,7 +80,7 @@ const (
 	// Asks that carry the allocation tag `licorne/predicate-class` with equal values. An ask without the
 	// tag shares with none.
 	ClassBy_BY_ASK ClassBy = 0
-	// The same, and asks without the tag share with each other.
+	// As BY_ASK, but asks without the tag share with each other.
 	ClassBy_BY_TAG ClassBy = 1
 	// Asks whose allocation tags are all equal, in any order. The tags `creationTime`,
 	// `kubernetes.io/meta/podName`, `licorne/traceparent` and `licorne/tracestate` do not count, in any
@@ -133,10 +133,10 @@ func (ClassBy) EnumDescriptor() ([]byte, []int) {
 // RM to core. The first message of a stream is a Hello; nothing may come before it.
 type UpdateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Counts the messages of a session from 1, on across streams; 0 in Hello, Heartbeat and Ack. A
-	// request once begun is carried out and counted, whatever becomes of its stream.
+	// Numbers the messages of a session from 1, across its streams; 0 in Hello, Heartbeat and Ack. A
+	// request that was begun is carried out and counted, even if its stream breaks.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// The highest UpdateResponse.number that the RM has dealt with.
+	// The highest UpdateResponse.number that the RM has processed.
 	Acknowledged uint64 `protobuf:"varint,2,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
 	// Types that are valid to be assigned to Message:
 	//
@@ -411,14 +411,14 @@ func (*UpdateRequest_NoticeAnswers) isUpdateRequest_Message() {}
 // Core to RM. The first message of a stream is a Welcome.
 type UpdateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Counts the messages of a session from 1, on across streams; 0 in Welcome, Heartbeat, Ack.
+	// Numbers the messages of a session from 1, across its streams; 0 in Welcome, Heartbeat, Ack.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// Rises with every owner of the RM's partitions; with one process, with every start of it, and above that of
 	// the hello. It is below 2^53, so that a number of JavaScript holds it.
 	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Rises with every registration of the RM within an epoch.
 	Session uint64 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
-	// The highest UpdateRequest.number that the core has dealt with.
+	// The highest UpdateRequest.number that the core has processed.
 	Acknowledged uint64 `protobuf:"varint,4,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
 	// Types that are valid to be assigned to Message:
 	//
@@ -699,7 +699,7 @@ type UpdateResponse_Drain struct {
 }
 
 type UpdateResponse_Goodbye struct {
-	// For cores that hand RMs on to each other. Today's core ends a stream with its status alone.
+	// For cores that hand RMs over to each other. Today's core ends a stream with its status alone.
 	Goodbye *Goodbye `protobuf:"bytes,13,opt,name=goodbye,proto3,oneof"`
 }
 
@@ -778,17 +778,17 @@ type Hello struct {
 	Instance uint64 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
 	// The protocol spoken: 1.
 	Protocol uint32 `protobuf:"varint,3,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	// The token of the last Welcome, empty for none: asks to go on where the stream broke.
+	// The token of the last Welcome, empty for none: asks to resume the session where the stream broke.
 	ResumeToken string `protobuf:"bytes,4,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
-	// The highest UpdateResponse.number that the RM has dealt with; of use with a token only.
+	// The highest UpdateResponse.number that the RM has processed; used with a token only.
 	Acknowledged uint64 `protobuf:"varint,5,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
-	// What to register with, where the session is not resumed. Its rmID must be empty or `rm_id`.
+	// The registration, if the session is not resumed. Its rmID must be empty or `rm_id`.
 	Registration *si.RegisterResourceManagerRequest `protobuf:"bytes,6,opt,name=registration,proto3" json:"registration,omitempty"`
-	// What the RM wants to be asked and told beside the answers to its requests. It holds for the
-	// session: that of a hello which resumes one is ignored.
+	// The questions and notifications that the RM wants beside the answers to its requests. It holds for the
+	// session: in a hello that resumes one it is ignored.
 	Callbacks *Callbacks `protobuf:"bytes,7,opt,name=callbacks,proto3" json:"callbacks,omitempty"`
 	// The highest UpdateResponse.epoch that the RM has seen, 0 for none. A server that does not serve the
-	// RM yet answers with a higher one, whatever became of the store that it had its epoch from.
+	// RM yet answers with a higher one, even if it has lost the store of its epochs.
 	Epoch         uint64 `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -880,11 +880,11 @@ func (x *Hello) GetEpoch() uint64 {
 	return 0
 }
 
-// What an RM takes part in. Without it there are no predicate checks, so that every node passes, and
-// nothing is told of events and container states.
+// Questions and notifications for an RM. Without them there are no predicate checks, so that every node
+// passes, and the RM gets neither events nor container states.
 type Callbacks struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Set: the RM decides which nodes its asks may go to, see PredicateCheck.
+	// Set: the RM decides on which nodes its asks may be placed, see PredicateCheck.
 	Predicates *Predicates `protobuf:"bytes,1,opt,name=predicates,proto3" json:"predicates,omitempty"`
 	// Whether ContainerStates are wanted.
 	ContainerStates bool `protobuf:"varint,2,opt,name=container_states,json=containerStates,proto3" json:"container_states,omitempty"`
@@ -967,8 +967,8 @@ func (x *Callbacks) GetPreemptionNotices() bool {
 // How the RM answers predicate checks.
 type Predicates struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A check not answered by then counts by `fail_mode` for that try. The time runs from when the
-	// check is written to the stream. 0 means 2,000; at least 10, 60,000 at the most.
+	// A check not answered by then counts by `fail_mode` for that try. The time starts when the
+	// check is written to the stream. 0 means 2,000; at least 10, at most 60,000.
 	DeadlineMilliseconds uint32   `protobuf:"varint,1,opt,name=deadline_milliseconds,json=deadlineMilliseconds,proto3" json:"deadline_milliseconds,omitempty"`
 	FailMode             FailMode `protobuf:"varint,2,opt,name=fail_mode,json=failMode,proto3,enum=licorne.v1.FailMode" json:"fail_mode,omitempty"`
 	ClassBy              ClassBy  `protobuf:"varint,3,opt,name=class_by,json=classBy,proto3,enum=licorne.v1.ClassBy" json:"class_by,omitempty"`
@@ -1040,21 +1040,21 @@ func (x *Predicates) GetJudgesVictims() bool {
 // Answers Hello.
 type Welcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// True: the session goes on; what was not acknowledged follows. False: the RM was registered
-	// anew, everything of it was dropped, and its replay is wanted.
+	// True: the session is resumed; what was not acknowledged follows. False: the RM was registered
+	// anew, its former state was dropped, and it has to replay.
 	Resumed bool `protobuf:"varint,1,opt,name=resumed,proto3" json:"resumed,omitempty"`
 	// Opaque; send it in the next Hello to resume.
 	ResumeToken string `protobuf:"bytes,2,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
-	// The RM should send something at least this often; and so will the core.
+	// The RM should send a message at least this often; so will the core.
 	HeartbeatSeconds uint32 `protobuf:"varint,3,opt,name=heartbeat_seconds,json=heartbeatSeconds,proto3" json:"heartbeat_seconds,omitempty"`
 	// The most items (nodes, applications, asks and releases) that one request should carry.
 	MaxItems uint32 `protobuf:"varint,4,opt,name=max_items,json=maxItems,proto3" json:"max_items,omitempty"`
-	// Non-empty: another address serves this RM; connect there. The stream ends. For cores that share
-	// the RMs among them; a core that is alone never sends it.
+	// Non-empty: another address serves this RM; connect there. The stream ends. Sent by cores that share
+	// the RMs among them; a single core never sends it.
 	Redirect string `protobuf:"bytes,5,opt,name=redirect,proto3" json:"redirect,omitempty"`
 	// The version of the server, such as "0.3.0".
 	ServerVersion string `protobuf:"bytes,6,opt,name=server_version,json=serverVersion,proto3" json:"server_version,omitempty"`
-	// Where else this RM may connect, see OtherMembers. Empty from a server that shares its RMs with nobody.
+	// Other addresses for this RM, see OtherMembers. Empty from a server that is the only member.
 	OtherMembers  []string `protobuf:"bytes,7,rep,name=other_members,json=otherMembers,proto3" json:"other_members,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1143,7 +1143,7 @@ func (x *Welcome) GetOtherMembers() []string {
 type OtherMembers struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `host:port` of each, in the order in which to dial them when no server answers at the RM's own address:
-	// 16 at the most, with 260 bytes at the most. They take the place of those that were told before.
+	// at most 16, of at most 260 bytes each. They replace the addresses sent before.
 	Addresses     []string `protobuf:"bytes,1,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1186,7 +1186,7 @@ func (x *OtherMembers) GetAddresses() []string {
 	return nil
 }
 
-// What follows, up to ReplayEnd, is all that the RM has. Nothing of the RM is scheduled between them.
+// The messages up to ReplayEnd are the RM's whole state. None of its asks is scheduled until then.
 type ReplayBegin struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1223,7 +1223,7 @@ func (*ReplayBegin) Descriptor() ([]byte, []int) {
 	return file_licorne_v1_session_proto_rawDescGZIP(), []int{7}
 }
 
-// Ends a replay with the counts of what was sent, so that a loss cannot pass unseen.
+// Ends a replay with the counts of what was sent, so that a loss is detected.
 type ReplayEnd struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Nodes        uint32                 `protobuf:"varint,1,opt,name=nodes,proto3" json:"nodes,omitempty"`
@@ -1288,10 +1288,10 @@ func (x *ReplayEnd) GetAllocations() uint32 {
 // Answers ReplayEnd.
 type ReplayResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// True: the RM is being scheduled. False: something got lost. Say Hello without a token, which
-	// drops what did arrive, and replay.
+	// True: scheduling for the RM begins. False: something was lost. Send a Hello without a token, which
+	// drops what has arrived, and replay.
 	Complete bool `protobuf:"varint,1,opt,name=complete,proto3" json:"complete,omitempty"`
-	// What did not match.
+	// The counts that did not match.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1341,7 +1341,7 @@ func (x *ReplayResult) GetReason() string {
 	return ""
 }
 
-// The checks that were due at one moment, in the order in which they are to be judged.
+// The checks that were due at one moment, in the order in which they are to be decided.
 type PredicateChecks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Checks        []*PredicateCheck      `protobuf:"bytes,1,rep,name=checks,proto3" json:"checks,omitempty"`
@@ -1386,13 +1386,13 @@ func (x *PredicateChecks) GetChecks() []*PredicateCheck {
 	return nil
 }
 
-// Asks which of the nodes the ask may go to. The RM answers within the deadline; the core goes on
+// Asks on which of the nodes the ask may be placed. The RM answers within the deadline; the core continues
 // with other work meanwhile. The ask is assumed on the first node: its room there is booked.
 //
-// An ask whose first node is accepted counts as placed there. So checks are judged one after the
-// other, and each sees the asks that were accepted before it, in whatever message they came.
+// An ask whose first node is accepted counts as placed there. So checks are decided one after the
+// other, and each takes account of the asks that were accepted before it, in this message or earlier.
 //
-// A refusal is kept for the node as long as nothing changes there, and shared as `class_by` says.
+// A refusal is valid for the node until something changes there, and shared by `class_by`.
 type PredicateCheck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Rises with every check of a registration.
@@ -1401,10 +1401,10 @@ type PredicateCheck struct {
 	ApplicationId string `protobuf:"bytes,3,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	AllocationKey string `protobuf:"bytes,4,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	// True: test everything, for an allocation. False: test whether a reservation makes sense,
-	// whatever is on the nodes now.
+	// regardless of what runs on the nodes now.
 	Allocate bool `protobuf:"varint,5,opt,name=allocate,proto3" json:"allocate,omitempty"`
-	// The first is where the ask would go now. Others may come behind it: those that come next, one
-	// for each ask that waits and is judged alike, and more after refusals.
+	// The first is the node on which the ask would be placed now. Others may follow: the next ones, one
+	// for each pending ask of the same class, and more after refusals.
 	NodeIds []string `protobuf:"bytes,6,rep,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"`
 	// The time for the answer, from when the check was written to the stream.
 	DeadlineMilliseconds uint32 `protobuf:"varint,7,opt,name=deadline_milliseconds,json=deadlineMilliseconds,proto3" json:"deadline_milliseconds,omitempty"`
@@ -1491,7 +1491,7 @@ func (x *PredicateCheck) GetDeadlineMilliseconds() uint32 {
 	return 0
 }
 
-// Answers to checks, in the order in which they were judged.
+// Answers to checks, in the order in which they were decided.
 type PredicateAnswers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Answers       []*PredicateAnswer     `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
@@ -1540,7 +1540,7 @@ func (x *PredicateAnswers) GetAnswers() []*PredicateAnswer {
 // not open any more is ignored.
 type PredicateAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// That of the check.
+	// The id of the check.
 	Id            uint64         `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	Refused       []*NodeRefusal `protobuf:"bytes,2,rep,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1594,7 +1594,7 @@ func (x *PredicateAnswer) GetRefused() []*NodeRefusal {
 type NodeRefusal struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// Shown to users as it stands; equal reasons are counted together.
+	// Shown to users unchanged; equal reasons are counted together.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1689,8 +1689,8 @@ func (x *PreemptionChecks) GetChecks() []*PreemptionCheck {
 	return nil
 }
 
-// Asks which victims have to go on each of the nodes, so that the ask can run there. The RM answers
-// within the deadline; the core goes on with other work meanwhile. Nobody was told to stop yet.
+// Asks which victims have to be stopped on each of the nodes, so that the ask can run there. The RM answers
+// within the deadline; the core continues with other work meanwhile. No victim has been stopped yet.
 type PreemptionCheck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Numbered together with the predicate checks of the registration.
@@ -1777,13 +1777,13 @@ func (x *PreemptionCheck) GetDeadlineMilliseconds() uint32 {
 	return 0
 }
 
-// A node, and who would go there.
+// A node, and the victims there.
 type NodeVictims struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// In the order in which they would go. There may be more than the ask needs for its resources.
+	// In the order in which they would be stopped. There may be more than the ask needs for its resources.
 	Victims []*Victim `protobuf:"bytes,2,rep,name=victims,proto3" json:"victims,omitempty"`
-	// The resources of the ask fit once the victims up to this position are gone; -1: at once.
+	// The resources of the ask fit once the victims up to this position have ended; -1: at once.
 	StartIndex    int32 `protobuf:"varint,3,opt,name=start_index,json=startIndex,proto3" json:"start_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1940,7 +1940,7 @@ func (x *PreemptionAnswers) GetAnswers() []*PreemptionAnswer {
 // not open any more is ignored.
 type PreemptionAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// That of the check.
+	// The id of the check.
 	Id            uint64      `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	Nodes         []*NodeNeed `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1995,7 +1995,7 @@ func (x *PreemptionAnswer) GetNodes() []*NodeNeed {
 type NodeNeed struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// The position of the last victim that has to go, not below `start_index`; -1: none.
+	// The position of the last victim that has to be stopped, not below `start_index`; -1: none.
 	Index         int32 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2046,12 +2046,12 @@ func (x *NodeNeed) GetIndex() int32 {
 }
 
 // Allocations that will be stopped for others, as their queue has the property `preemption.notice`, and
-// some of those told before that will not.
+// withdrawn notices of some others.
 type PreemptionNotices struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PartitionName string                 `protobuf:"bytes,1,opt,name=partition_name,json=partitionName,proto3" json:"partition_name,omitempty"`
 	Notices       []*PreemptionNotice    `protobuf:"bytes,2,rep,name=notices,proto3" json:"notices,omitempty"`
-	// Notices that are withdrawn: nobody needs the room any more, and the allocation goes on.
+	// Withdrawn notices: the room is not needed any more, and the allocation continues to run.
 	Withdrawn     []*Victim `protobuf:"bytes,3,rep,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2119,7 +2119,7 @@ type PreemptionNotice struct {
 	BeneficiaryApplicationId string `protobuf:"bytes,4,opt,name=beneficiary_application_id,json=beneficiaryApplicationId,proto3" json:"beneficiary_application_id,omitempty"`
 	BeneficiaryAllocationKey string `protobuf:"bytes,5,opt,name=beneficiary_allocation_key,json=beneficiaryAllocationKey,proto3" json:"beneficiary_allocation_key,omitempty"`
 	Queue                    string `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Work that would be lost now, in seconds: that since the last checkpoint.
+	// Work that would be lost now, in seconds: the time since the last checkpoint.
 	LostSeconds   float64 `protobuf:"fixed64,7,opt,name=lost_seconds,json=lostSeconds,proto3" json:"lost_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2254,8 +2254,8 @@ type NoticeAnswer struct {
 	PartitionName string                 `protobuf:"bytes,1,opt,name=partition_name,json=partitionName,proto3" json:"partition_name,omitempty"`
 	ApplicationId string                 `protobuf:"bytes,2,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	AllocationKey string                 `protobuf:"bytes,3,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
-	// 0: it is ready to be stopped. Otherwise the milliseconds after which it will be; that is taken once,
-	// and no further than the deadline.
+	// 0: it is ready to be stopped. Otherwise the milliseconds after which it will be; accepted once,
+	// and up to the deadline at most.
 	LaterMilliseconds uint32 `protobuf:"varint,4,opt,name=later_milliseconds,json=laterMilliseconds,proto3" json:"later_milliseconds,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -2319,7 +2319,7 @@ func (x *NoticeAnswer) GetLaterMilliseconds() uint32 {
 	return 0
 }
 
-// Asks that quota would admit and no node can take: what an autoscaler is after. Each is told once.
+// Asks that quotas would admit but that fit no node, for an autoscaler. Each is sent once.
 type ContainerStates struct {
 	state         protoimpl.MessageState                      `protogen:"open.v1"`
 	States        []*si.UpdateContainerSchedulingStateRequest `protobuf:"bytes,1,rep,name=states,proto3" json:"states,omitempty"`
@@ -2364,7 +2364,7 @@ func (x *ContainerStates) GetStates() []*si.UpdateContainerSchedulingStateReques
 	return nil
 }
 
-// What happened in the RM's partitions, ids rising by one from `first_id`. Where events could not be
+// Events of the RM's partitions, with ids rising by one from `first_id`. If events could not be
 // sent in time there is a gap; State.ListEvents still has them for a while.
 type Events struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2418,12 +2418,12 @@ func (x *Events) GetRecords() []*si.EventRecord {
 	return nil
 }
 
-// Somebody reads a state dump: the RM may add its own state to it.
+// A state dump is being made: the RM may add its own state to it.
 type StateDumpWanted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Rises with every one of a registration.
+	// Rises with every such message of a registration.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Time for the answer. A dump without it says so.
+	// Time for the answer. A dump without an answer says so.
 	DeadlineMilliseconds uint32 `protobuf:"varint,2,opt,name=deadline_milliseconds,json=deadlineMilliseconds,proto3" json:"deadline_milliseconds,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -2476,11 +2476,11 @@ func (x *StateDumpWanted) GetDeadlineMilliseconds() uint32 {
 // Answers StateDumpWanted.
 type StateDump struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// That of the StateDumpWanted.
+	// The id of the StateDumpWanted.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// A JSON document, 1 MiB at the most.
+	// A JSON document, at most 1 MiB.
 	Json string `protobuf:"bytes,2,opt,name=json,proto3" json:"json,omitempty"`
-	// Instead: why there is none.
+	// In place of a document: why there is none.
 	Error         string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2537,7 +2537,7 @@ func (x *StateDump) GetError() string {
 	return ""
 }
 
-// Says only that its sender is there.
+// Shows only that its sender is alive.
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2574,7 +2574,7 @@ func (*Heartbeat) Descriptor() ([]byte, []int) {
 	return file_licorne_v1_session_proto_rawDescGZIP(), []int{30}
 }
 
-// Something that the RM should know. Nothing was refused, and the stream goes on.
+// Information for the RM. Nothing was refused, and the stream continues.
 type Notice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Stable. REPLAY_MISSING: nothing of the RM is scheduled, as it has not begun the replay that the
@@ -2720,11 +2720,11 @@ func (x *Drain) GetRetryAfterMilliseconds() uint32 {
 	return 0
 }
 
-// The orderly end of a stream. A stream that ends without it is a lost one.
+// The orderly end of a stream. A stream that ends without it counts as lost.
 type Goodbye struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// From the RM: forget it and all it has. Otherwise its books are kept.
+	// From the RM: forget it with its whole state. Otherwise its books are kept.
 	Unregister    bool `protobuf:"varint,2,opt,name=unregister,proto3" json:"unregister,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -68,6 +68,244 @@ func (UsageKind) EnumDescriptor() ([]byte, []int) {
 	return file_licorne_v1_state_proto_rawDescGZIP(), []int{0}
 }
 
+type GetHealthRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Findings about one RM alone; empty for all.
+	RmId string `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	// True to add all books up first. Otherwise the findings of the last audit count, at most minutes ago.
+	Audit         bool `protobuf:"varint,2,opt,name=audit,proto3" json:"audit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHealthRequest) Reset() {
+	*x = GetHealthRequest{}
+	mi := &file_licorne_v1_state_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHealthRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHealthRequest) ProtoMessage() {}
+
+func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHealthRequest.ProtoReflect.Descriptor instead.
+func (*GetHealthRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *GetHealthRequest) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *GetHealthRequest) GetAudit() bool {
+	if x != nil {
+		return x.Audit
+	}
+	return false
+}
+
+type GetHealthResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The worst severity of the findings: "ok", "degraded" or "down".
+	Severity string `protobuf:"bytes,1,opt,name=severity,proto3" json:"severity,omitempty"`
+	// The worst first, and of equals the oldest.
+	Findings []*Finding `protobuf:"bytes,2,rep,name=findings,proto3" json:"findings,omitempty"`
+	// Of what the verdict is: "this server", "RM NAME" or "all members".
+	Scope string `protobuf:"bytes,3,opt,name=scope,proto3" json:"scope,omitempty"`
+	// The moment of the verdict; of several members, that of the first.
+	Time int64 `protobuf:"varint,4,opt,name=time,proto3" json:"time,omitempty"`
+	// Members that gave no answer; there is a finding about each.
+	MissingMembers []string `protobuf:"bytes,5,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *GetHealthResponse) Reset() {
+	*x = GetHealthResponse{}
+	mi := &file_licorne_v1_state_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHealthResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHealthResponse) ProtoMessage() {}
+
+func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHealthResponse.ProtoReflect.Descriptor instead.
+func (*GetHealthResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *GetHealthResponse) GetSeverity() string {
+	if x != nil {
+		return x.Severity
+	}
+	return ""
+}
+
+func (x *GetHealthResponse) GetFindings() []*Finding {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+func (x *GetHealthResponse) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *GetHealthResponse) GetTime() int64 {
+	if x != nil {
+		return x.Time
+	}
+	return 0
+}
+
+func (x *GetHealthResponse) GetMissingMembers() []string {
+	if x != nil {
+		return x.MissingMembers
+	}
+	return nil
+}
+
+// Something that is not as it should be.
+type Finding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "ok" while it has not lasted long enough to count, then "degraded" or "down": "down" if nothing is
+	// scheduled because of it.
+	Severity string `protobuf:"bytes,1,opt,name=severity,proto3" json:"severity,omitempty"`
+	// What it is about: "server", "listener", "store", "member", "worker", "rm", "scheduling", "queue",
+	// "subscriber", "configuration", "budgets", "disk", "journal", "memory", "rejections", "nodes" or "books".
+	// More may follow.
+	Concern string `protobuf:"bytes,2,opt,name=concern,proto3" json:"concern,omitempty"`
+	// Which of them; empty if there is one only.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// The RM that it is about; empty for none.
+	RmId string `protobuf:"bytes,4,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	// A sentence without a full stop.
+	Text string `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
+	// Since when; 0 if unknown.
+	Since int64 `protobuf:"varint,6,opt,name=since,proto3" json:"since,omitempty"`
+	// The member that says so, if it is about that member itself; empty otherwise.
+	Member        string `protobuf:"bytes,7,opt,name=member,proto3" json:"member,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Finding) Reset() {
+	*x = Finding{}
+	mi := &file_licorne_v1_state_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Finding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Finding) ProtoMessage() {}
+
+func (x *Finding) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Finding.ProtoReflect.Descriptor instead.
+func (*Finding) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Finding) GetSeverity() string {
+	if x != nil {
+		return x.Severity
+	}
+	return ""
+}
+
+func (x *Finding) GetConcern() string {
+	if x != nil {
+		return x.Concern
+	}
+	return ""
+}
+
+func (x *Finding) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Finding) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *Finding) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Finding) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *Finding) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
 type GetServerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -76,7 +314,7 @@ type GetServerRequest struct {
 
 func (x *GetServerRequest) Reset() {
 	*x = GetServerRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[0]
+	mi := &file_licorne_v1_state_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -88,7 +326,7 @@ func (x *GetServerRequest) String() string {
 func (*GetServerRequest) ProtoMessage() {}
 
 func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[0]
+	mi := &file_licorne_v1_state_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -101,7 +339,7 @@ func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerRequest.ProtoReflect.Descriptor instead.
 func (*GetServerRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{0}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{3}
 }
 
 type GetServerResponse struct {
@@ -121,7 +359,7 @@ type GetServerResponse struct {
 
 func (x *GetServerResponse) Reset() {
 	*x = GetServerResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[1]
+	mi := &file_licorne_v1_state_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -133,7 +371,7 @@ func (x *GetServerResponse) String() string {
 func (*GetServerResponse) ProtoMessage() {}
 
 func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[1]
+	mi := &file_licorne_v1_state_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -146,7 +384,7 @@ func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerResponse.ProtoReflect.Descriptor instead.
 func (*GetServerResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{1}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetServerResponse) GetVersion() string {
@@ -195,7 +433,7 @@ type ListRmsRequest struct {
 
 func (x *ListRmsRequest) Reset() {
 	*x = ListRmsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[2]
+	mi := &file_licorne_v1_state_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -207,7 +445,7 @@ func (x *ListRmsRequest) String() string {
 func (*ListRmsRequest) ProtoMessage() {}
 
 func (x *ListRmsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[2]
+	mi := &file_licorne_v1_state_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -220,7 +458,7 @@ func (x *ListRmsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRmsRequest.ProtoReflect.Descriptor instead.
 func (*ListRmsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{2}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListRmsRequest) GetPageSize() uint32 {
@@ -249,7 +487,7 @@ type ListRmsResponse struct {
 
 func (x *ListRmsResponse) Reset() {
 	*x = ListRmsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[3]
+	mi := &file_licorne_v1_state_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -261,7 +499,7 @@ func (x *ListRmsResponse) String() string {
 func (*ListRmsResponse) ProtoMessage() {}
 
 func (x *ListRmsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[3]
+	mi := &file_licorne_v1_state_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -274,7 +512,7 @@ func (x *ListRmsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRmsResponse.ProtoReflect.Descriptor instead.
 func (*ListRmsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{3}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListRmsResponse) GetRms() []*ResourceManager {
@@ -308,7 +546,7 @@ type ResourceManager struct {
 	RegisteredTime int64 `protobuf:"varint,5,opt,name=registered_time,json=registeredTime,proto3" json:"registered_time,omitempty"`
 	// Whether a stream of it is open.
 	Connected bool `protobuf:"varint,6,opt,name=connected,proto3" json:"connected,omitempty"`
-	// Since when a stream of it is open, or none is. Without any it counts from the registration.
+	// Since when a stream of it is open, or none is; without any stream so far, since the registration.
 	Since int64 `protobuf:"varint,7,opt,name=since,proto3" json:"since,omitempty"`
 	// Whether it is served over licorne.v1.Session; over si.v1 otherwise.
 	OverSession bool `protobuf:"varint,8,opt,name=over_session,json=overSession,proto3" json:"over_session,omitempty"`
@@ -322,7 +560,7 @@ type ResourceManager struct {
 
 func (x *ResourceManager) Reset() {
 	*x = ResourceManager{}
-	mi := &file_licorne_v1_state_proto_msgTypes[4]
+	mi := &file_licorne_v1_state_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -334,7 +572,7 @@ func (x *ResourceManager) String() string {
 func (*ResourceManager) ProtoMessage() {}
 
 func (x *ResourceManager) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[4]
+	mi := &file_licorne_v1_state_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -347,7 +585,7 @@ func (x *ResourceManager) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceManager.ProtoReflect.Descriptor instead.
 func (*ResourceManager) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{4}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ResourceManager) GetRmId() string {
@@ -427,7 +665,7 @@ func (x *ResourceManager) GetCaps() *RmAmounts {
 	return nil
 }
 
-// How much one RM has, or may have.
+// Counts of one RM's objects, or caps on them.
 type RmAmounts struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Partitions   int64                  `protobuf:"varint,1,opt,name=partitions,proto3" json:"partitions,omitempty"`
@@ -436,11 +674,11 @@ type RmAmounts struct {
 	Applications int64                  `protobuf:"varint,4,opt,name=applications,proto3" json:"applications,omitempty"`
 	// Asks and allocations, foreign ones too.
 	Asks int64 `protobuf:"varint,5,opt,name=asks,proto3" json:"asks,omitempty"`
-	// Applications that are over and can still be seen.
+	// Ended applications that are still in reports.
 	Ended int64 `protobuf:"varint,6,opt,name=ended,proto3" json:"ended,omitempty"`
-	// Bytes, as the core reckons them.
+	// Bytes, as estimated by the core.
 	Memory int64 `protobuf:"varint,7,opt,name=memory,proto3" json:"memory,omitempty"`
-	// Bytes of these for applications that are over.
+	// Bytes of these for ended applications.
 	EndedMemory   int64 `protobuf:"varint,8,opt,name=ended_memory,json=endedMemory,proto3" json:"ended_memory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -448,7 +686,7 @@ type RmAmounts struct {
 
 func (x *RmAmounts) Reset() {
 	*x = RmAmounts{}
-	mi := &file_licorne_v1_state_proto_msgTypes[5]
+	mi := &file_licorne_v1_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -460,7 +698,7 @@ func (x *RmAmounts) String() string {
 func (*RmAmounts) ProtoMessage() {}
 
 func (x *RmAmounts) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[5]
+	mi := &file_licorne_v1_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -473,7 +711,7 @@ func (x *RmAmounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RmAmounts.ProtoReflect.Descriptor instead.
 func (*RmAmounts) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{5}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RmAmounts) GetPartitions() int64 {
@@ -542,7 +780,7 @@ type ListPartitionsRequest struct {
 
 func (x *ListPartitionsRequest) Reset() {
 	*x = ListPartitionsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[6]
+	mi := &file_licorne_v1_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -554,7 +792,7 @@ func (x *ListPartitionsRequest) String() string {
 func (*ListPartitionsRequest) ProtoMessage() {}
 
 func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[6]
+	mi := &file_licorne_v1_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -567,7 +805,7 @@ func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPartitionsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{6}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListPartitionsRequest) GetRmId() string {
@@ -588,7 +826,7 @@ type ListPartitionsResponse struct {
 
 func (x *ListPartitionsResponse) Reset() {
 	*x = ListPartitionsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[7]
+	mi := &file_licorne_v1_state_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +838,7 @@ func (x *ListPartitionsResponse) String() string {
 func (*ListPartitionsResponse) ProtoMessage() {}
 
 func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[7]
+	mi := &file_licorne_v1_state_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +851,7 @@ func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPartitionsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{7}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListPartitionsResponse) GetPartitions() []*Partition {
@@ -649,7 +887,7 @@ type Partition struct {
 	QuotaPreemptionEnabled bool               `protobuf:"varint,13,opt,name=quota_preemption_enabled,json=quotaPreemptionEnabled,proto3" json:"quota_preemption_enabled,omitempty"`
 	// Why nothing is scheduled at the moment, if so: "replay in progress", "outbox full", ….
 	Holds []string `protobuf:"bytes,14,rep,name=holds,proto3" json:"holds,omitempty"`
-	// What the policy "spread" goes by; empty for the others.
+	// The node attribute of the policy "spread"; empty for others.
 	NodeSortAttribute string `protobuf:"bytes,15,opt,name=node_sort_attribute,json=nodeSortAttribute,proto3" json:"node_sort_attribute,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -657,7 +895,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_licorne_v1_state_proto_msgTypes[8]
+	mi := &file_licorne_v1_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +907,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[8]
+	mi := &file_licorne_v1_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +920,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{8}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Partition) GetName() string {
@@ -801,7 +1039,7 @@ type ListQueuesRequest struct {
 
 func (x *ListQueuesRequest) Reset() {
 	*x = ListQueuesRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[9]
+	mi := &file_licorne_v1_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -813,7 +1051,7 @@ func (x *ListQueuesRequest) String() string {
 func (*ListQueuesRequest) ProtoMessage() {}
 
 func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[9]
+	mi := &file_licorne_v1_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -826,7 +1064,7 @@ func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ListQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{9}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListQueuesRequest) GetPartition() string {
@@ -861,7 +1099,7 @@ type ListQueuesResponse struct {
 
 func (x *ListQueuesResponse) Reset() {
 	*x = ListQueuesResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[10]
+	mi := &file_licorne_v1_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -873,7 +1111,7 @@ func (x *ListQueuesResponse) String() string {
 func (*ListQueuesResponse) ProtoMessage() {}
 
 func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[10]
+	mi := &file_licorne_v1_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -886,7 +1124,7 @@ func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ListQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{10}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListQueuesResponse) GetQueues() []*Queue {
@@ -925,16 +1163,16 @@ type Queue struct {
 	Priority   int32             `protobuf:"varint,15,opt,name=priority,proto3" json:"priority,omitempty"`
 	SortPolicy string            `protobuf:"bytes,16,opt,name=sort_policy,json=sortPolicy,proto3" json:"sort_policy,omitempty"`
 	Properties map[string]string `protobuf:"bytes,17,rep,name=properties,proto3" json:"properties,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What victims of preemption take that were told to stop and are not gone yet.
+	// Resources of victims of preemption that are being stopped.
 	Preempting map[string]int64 `protobuf:"bytes,18,rep,name=preempting,proto3" json:"preempting,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// What asks wait for, for which victims were told to stop: nobody else gets it.
+	// Resources of asks for which victims were stopped: no other ask gets them.
 	Promised map[string]int64 `protobuf:"bytes,19,rep,name=promised,proto3" json:"promised,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// When the allocations above a lowered maximum are preempted; 0 for never.
 	QuotaPreemptionTime int64 `protobuf:"varint,20,opt,name=quota_preemption_time,json=quotaPreemptionTime,proto3" json:"quota_preemption_time,omitempty"`
-	// What allocated is divided by for the share, of each type that is not guaranteed: the maximum of
+	// Divisors of `allocated` for the share, for each type that is not guaranteed: the maximum of
 	// the queue, or else of the nearest queue above it that has one.
 	FairMax map[string]int64 `protobuf:"bytes,21,rep,name=fair_max,json=fairMax,proto3" json:"fair_max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// The operator that stopped it; absent unless one did.
+	// The operator that stopped it; absent if none did.
 	Stop *OperatorMark `protobuf:"bytes,22,opt,name=stop,proto3" json:"stop,omitempty"`
 	// Decayed usage against the weight, as used to order siblings; only with `fairshare.half-life`.
 	FairShare *FairShare `protobuf:"bytes,23,opt,name=fair_share,json=fairShare,proto3" json:"fair_share,omitempty"`
@@ -946,7 +1184,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_licorne_v1_state_proto_msgTypes[11]
+	mi := &file_licorne_v1_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1196,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[11]
+	mi := &file_licorne_v1_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1209,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{11}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Queue) GetPath() string {
@@ -1147,7 +1385,7 @@ type FairShare struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the units of the resource times hours.
 	Decayed map[string]float64 `protobuf:"bytes,1,rep,name=decayed,proto3" json:"decayed,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// What siblings, or users of one leaf, are ordered by: the smaller comes first.
+	// The value that orders siblings, or users of one leaf: the smaller comes first.
 	Share  float64 `protobuf:"fixed64,2,opt,name=share,proto3" json:"share,omitempty"`
 	Weight float64 `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
 	// In seconds.
@@ -1158,7 +1396,7 @@ type FairShare struct {
 
 func (x *FairShare) Reset() {
 	*x = FairShare{}
-	mi := &file_licorne_v1_state_proto_msgTypes[12]
+	mi := &file_licorne_v1_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1408,7 @@ func (x *FairShare) String() string {
 func (*FairShare) ProtoMessage() {}
 
 func (x *FairShare) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[12]
+	mi := &file_licorne_v1_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1421,7 @@ func (x *FairShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FairShare.ProtoReflect.Descriptor instead.
 func (*FairShare) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{12}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FairShare) GetDecayed() map[string]float64 {
@@ -1221,7 +1459,7 @@ type HoursBudget struct {
 	// In the units of the resource times hours.
 	Limit float64 `protobuf:"fixed64,2,opt,name=limit,proto3" json:"limit,omitempty"`
 	Used  float64 `protobuf:"fixed64,3,opt,name=used,proto3" json:"used,omitempty"`
-	// Negative if what runs has used more.
+	// Negative if running allocations have used more.
 	Left float64 `protobuf:"fixed64,4,opt,name=left,proto3" json:"left,omitempty"`
 	// In seconds.
 	Window float64 `protobuf:"fixed64,5,opt,name=window,proto3" json:"window,omitempty"`
@@ -1233,7 +1471,7 @@ type HoursBudget struct {
 
 func (x *HoursBudget) Reset() {
 	*x = HoursBudget{}
-	mi := &file_licorne_v1_state_proto_msgTypes[13]
+	mi := &file_licorne_v1_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1245,7 +1483,7 @@ func (x *HoursBudget) String() string {
 func (*HoursBudget) ProtoMessage() {}
 
 func (x *HoursBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[13]
+	mi := &file_licorne_v1_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1258,7 +1496,7 @@ func (x *HoursBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoursBudget.ProtoReflect.Descriptor instead.
 func (*HoursBudget) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{13}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *HoursBudget) GetResource() string {
@@ -1309,16 +1547,19 @@ type ListApplicationsRequest struct {
 	// Empty: all queues.
 	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
 	// "active" (the default), "completed" or "rejected".
-	State         string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	PageSize      uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	State     string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	PageSize  uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only those that wait, or were rejected, for a reason with this text in it, in any case: a code such as
+	// NO_NODE_FITS, or words. Each then has its `reason`.
+	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListApplicationsRequest) Reset() {
 	*x = ListApplicationsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[14]
+	mi := &file_licorne_v1_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +1571,7 @@ func (x *ListApplicationsRequest) String() string {
 func (*ListApplicationsRequest) ProtoMessage() {}
 
 func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[14]
+	mi := &file_licorne_v1_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,7 +1584,7 @@ func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsRequest.ProtoReflect.Descriptor instead.
 func (*ListApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{14}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListApplicationsRequest) GetPartition() string {
@@ -1381,6 +1622,13 @@ func (x *ListApplicationsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListApplicationsRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type ListApplicationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Without their asks and allocations.
@@ -1392,7 +1640,7 @@ type ListApplicationsResponse struct {
 
 func (x *ListApplicationsResponse) Reset() {
 	*x = ListApplicationsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[15]
+	mi := &file_licorne_v1_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1404,7 +1652,7 @@ func (x *ListApplicationsResponse) String() string {
 func (*ListApplicationsResponse) ProtoMessage() {}
 
 func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[15]
+	mi := &file_licorne_v1_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1417,7 +1665,7 @@ func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsResponse.ProtoReflect.Descriptor instead.
 func (*ListApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{15}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListApplicationsResponse) GetApplications() []*Application {
@@ -1448,7 +1696,7 @@ type GetApplicationRequest struct {
 
 func (x *GetApplicationRequest) Reset() {
 	*x = GetApplicationRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[16]
+	mi := &file_licorne_v1_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1708,7 @@ func (x *GetApplicationRequest) String() string {
 func (*GetApplicationRequest) ProtoMessage() {}
 
 func (x *GetApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[16]
+	mi := &file_licorne_v1_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1721,7 @@ func (x *GetApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApplicationRequest.ProtoReflect.Descriptor instead.
 func (*GetApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{16}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetApplicationRequest) GetPartition() string {
@@ -1515,41 +1763,43 @@ type Application struct {
 	StateLog        []*StateChange         `protobuf:"bytes,14,rep,name=state_log,json=stateLog,proto3" json:"state_log,omitempty"`
 	Asks            []*Ask                 `protobuf:"bytes,15,rep,name=asks,proto3" json:"asks,omitempty"`
 	Allocations     []*Allocation          `protobuf:"bytes,16,rep,name=allocations,proto3" json:"allocations,omitempty"`
-	// When its back-off ends, until which its asks are not looked at; 0 without a back-off.
+	// When its back-off ends, until which its asks are not tried; 0 without a back-off.
 	BackoffDeadline int64 `protobuf:"varint,17,opt,name=backoff_deadline,json=backoffDeadline,proto3" json:"backoff_deadline,omitempty"`
 	// The group that it counts for, empty for none.
 	Group string `protobuf:"bytes,18,opt,name=group,proto3" json:"group,omitempty"`
 	// Asks with a reserved node.
 	Reservations uint32 `protobuf:"varint,19,opt,name=reservations,proto3" json:"reservations,omitempty"`
 	StartTime    int64  `protobuf:"varint,20,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// What its placeholders take. It is not in `allocated`.
+	// Resources of its placeholders, which are not in `allocated`.
 	PlaceholderAllocated map[string]int64 `protobuf:"bytes,21,rep,name=placeholder_allocated,json=placeholderAllocated,proto3" json:"placeholder_allocated,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// For a gang: what all its placeholders take together.
+	// For a gang: the sum of all its placeholders.
 	PlaceholderAsk map[string]int64 `protobuf:"bytes,22,rep,name=placeholder_ask,json=placeholderAsk,proto3" json:"placeholder_ask,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// For a gang: "Soft" or "Hard".
 	GangSchedulingStyle string `protobuf:"bytes,23,opt,name=gang_scheduling_style,json=gangSchedulingStyle,proto3" json:"gang_scheduling_style,omitempty"`
-	// When its placeholders time out; 0 while no time is running.
+	// When its placeholders time out; 0 without a running timeout.
 	PlaceholderDeadline int64        `protobuf:"varint,24,opt,name=placeholder_deadline,json=placeholderDeadline,proto3" json:"placeholder_deadline,omitempty"`
 	TaskGroups          []*TaskGroup `protobuf:"bytes,25,rep,name=task_groups,json=taskGroups,proto3" json:"task_groups,omitempty"`
 	// Placeholders that are allocated. They are in `allocation_count`.
 	PlaceholderCount uint32 `protobuf:"varint,26,opt,name=placeholder_count,json=placeholderCount,proto3" json:"placeholder_count,omitempty"`
-	// The operator that holds it, so that no ask of it is allocated; absent unless one does.
+	// The operator that holds it, so that none of its asks is allocated; absent if it is not held.
 	Hold *OperatorMark `protobuf:"bytes,27,opt,name=hold,proto3" json:"hold,omitempty"`
-	// The operator that gave it another priority or queue; absent unless one did.
+	// The operator that gave it another priority or queue; absent if none did.
 	Change *OperatorMark `protobuf:"bytes,28,opt,name=change,proto3" json:"change,omitempty"`
-	// The priority of all its asks, whatever their own are; absent unless an operator gave it.
+	// The priority of all its asks, as set by an operator in place of their own; absent if none was set.
 	OperatorPriority *int32 `protobuf:"varint,29,opt,name=operator_priority,json=operatorPriority,proto3,oneof" json:"operator_priority,omitempty"`
-	// What the age of its oldest ask adds to the priority by which it is ordered; 0 without ageing.
+	// Increase of the priority that orders it, by the age of its oldest ask; 0 without ageing.
 	AgeBonus int32 `protobuf:"varint,30,opt,name=age_bonus,json=ageBonus,proto3" json:"age_bonus,omitempty"`
 	// Its size, if it is an elastic gang; absent for all others.
-	Elastic       *Elastic `protobuf:"bytes,31,opt,name=elastic,proto3" json:"elastic,omitempty"`
+	Elastic *Elastic `protobuf:"bytes,31,opt,name=elastic,proto3" json:"elastic,omitempty"`
+	// In a list for a reason: code and text of the check that stops its first ask, or why it was rejected.
+	Reason        *string `protobuf:"bytes,32,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Application) Reset() {
 	*x = Application{}
-	mi := &file_licorne_v1_state_proto_msgTypes[17]
+	mi := &file_licorne_v1_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1811,7 @@ func (x *Application) String() string {
 func (*Application) ProtoMessage() {}
 
 func (x *Application) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[17]
+	mi := &file_licorne_v1_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1824,7 @@ func (x *Application) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Application.ProtoReflect.Descriptor instead.
 func (*Application) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{17}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Application) GetApplicationId() string {
@@ -1794,6 +2044,13 @@ func (x *Application) GetElastic() *Elastic {
 	return nil
 }
 
+func (x *Application) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
 // The size of an elastic gang, in members: its asks that have a task group.
 type Elastic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1813,7 +2070,7 @@ type Elastic struct {
 
 func (x *Elastic) Reset() {
 	*x = Elastic{}
-	mi := &file_licorne_v1_state_proto_msgTypes[18]
+	mi := &file_licorne_v1_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +2082,7 @@ func (x *Elastic) String() string {
 func (*Elastic) ProtoMessage() {}
 
 func (x *Elastic) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[18]
+	mi := &file_licorne_v1_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +2095,7 @@ func (x *Elastic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Elastic.ProtoReflect.Descriptor instead.
 func (*Elastic) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{18}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Elastic) GetSize() uint32 {
@@ -1881,11 +2138,11 @@ func (x *Elastic) GetStep() uint32 {
 type TaskGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Placeholders that were asked for.
+	// Placeholders that have arrived.
 	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	// Placeholders whose place a real allocation took.
+	// Placeholders replaced by real allocations.
 	Replaced uint32 `protobuf:"varint,3,opt,name=replaced,proto3" json:"replaced,omitempty"`
-	// Placeholders that ended otherwise, or were told to.
+	// Placeholders that ended otherwise, or are being stopped.
 	TimedOut uint32 `protobuf:"varint,4,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`
 	// The size of the first placeholder.
 	MinResource   map[string]int64 `protobuf:"bytes,5,rep,name=min_resource,json=minResource,proto3" json:"min_resource,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
@@ -1895,7 +2152,7 @@ type TaskGroup struct {
 
 func (x *TaskGroup) Reset() {
 	*x = TaskGroup{}
-	mi := &file_licorne_v1_state_proto_msgTypes[19]
+	mi := &file_licorne_v1_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +2164,7 @@ func (x *TaskGroup) String() string {
 func (*TaskGroup) ProtoMessage() {}
 
 func (x *TaskGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[19]
+	mi := &file_licorne_v1_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +2177,7 @@ func (x *TaskGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskGroup.ProtoReflect.Descriptor instead.
 func (*TaskGroup) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{19}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TaskGroup) GetName() string {
@@ -1968,7 +2225,7 @@ type StateChange struct {
 
 func (x *StateChange) Reset() {
 	*x = StateChange{}
-	mi := &file_licorne_v1_state_proto_msgTypes[20]
+	mi := &file_licorne_v1_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1980,7 +2237,7 @@ func (x *StateChange) String() string {
 func (*StateChange) ProtoMessage() {}
 
 func (x *StateChange) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[20]
+	mi := &file_licorne_v1_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1993,7 +2250,7 @@ func (x *StateChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateChange.ProtoReflect.Descriptor instead.
 func (*StateChange) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{20}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StateChange) GetTime() int64 {
@@ -2020,22 +2277,22 @@ type Ask struct {
 	Tags          map[string]string      `protobuf:"bytes,6,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Why it was not allocated so far, each reason with its last time and how often.
 	AllocationLog []*AllocationLogEntry `protobuf:"bytes,7,rep,name=allocation_log,json=allocationLog,proto3" json:"allocation_log,omitempty"`
-	// Whether it was within its user's quota when it was looked at.
+	// Whether it was within its user's quota when it was tried.
 	SchedulingAttempted bool `protobuf:"varint,8,opt,name=scheduling_attempted,json=schedulingAttempted,proto3" json:"scheduling_attempted,omitempty"`
-	// Whether the RM was told that no node takes it.
+	// Whether it was reported to the RM as fitting no node.
 	TriggeredScaleUp bool `protobuf:"varint,9,opt,name=triggered_scale_up,json=triggeredScaleUp,proto3" json:"triggered_scale_up,omitempty"`
 	// The node that is reserved for it, empty for none.
 	ReservedNode string `protobuf:"bytes,10,opt,name=reserved_node,json=reservedNode,proto3" json:"reserved_node,omitempty"`
-	// The node that it is assumed on, while the RM is asked about that node; empty for none.
+	// The node on which it is assumed, while the RM is asked about that node; empty for none.
 	AssumedNode string `protobuf:"bytes,11,opt,name=assumed_node,json=assumedNode,proto3" json:"assumed_node,omitempty"`
-	// The only node it may go to, empty for any.
+	// The only node on which it may run, empty for any.
 	RequiredNode string `protobuf:"bytes,12,opt,name=required_node,json=requiredNode,proto3" json:"required_node,omitempty"`
 	Placeholder  bool   `protobuf:"varint,13,opt,name=placeholder,proto3" json:"placeholder,omitempty"`
 	TaskGroup    string `protobuf:"bytes,14,opt,name=task_group,json=taskGroup,proto3" json:"task_group,omitempty"`
-	// The placeholder that it is to replace, empty for none. The RM was told to stop that, or is being
+	// The placeholder that it is to replace, empty for none. The RM was asked to stop that, or is being
 	// asked about the node.
 	Replaces string `protobuf:"bytes,15,opt,name=replaces,proto3" json:"replaces,omitempty"`
-	// Whether victims were told to stop for it.
+	// Whether victims were stopped for it.
 	TriggeredPreemption bool `protobuf:"varint,16,opt,name=triggered_preemption,json=triggeredPreemption,proto3" json:"triggered_preemption,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -2043,7 +2300,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_licorne_v1_state_proto_msgTypes[21]
+	mi := &file_licorne_v1_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2055,7 +2312,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[21]
+	mi := &file_licorne_v1_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2068,7 +2325,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{21}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Ask) GetAllocationKey() string {
@@ -2194,7 +2451,7 @@ type AllocationLogEntry struct {
 
 func (x *AllocationLogEntry) Reset() {
 	*x = AllocationLogEntry{}
-	mi := &file_licorne_v1_state_proto_msgTypes[22]
+	mi := &file_licorne_v1_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2463,7 @@ func (x *AllocationLogEntry) String() string {
 func (*AllocationLogEntry) ProtoMessage() {}
 
 func (x *AllocationLogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[22]
+	mi := &file_licorne_v1_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2476,7 @@ func (x *AllocationLogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocationLogEntry.ProtoReflect.Descriptor instead.
 func (*AllocationLogEntry) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{22}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AllocationLogEntry) GetMessage() string {
@@ -2255,13 +2512,13 @@ type Allocation struct {
 	Tags           map[string]string      `protobuf:"bytes,8,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Placeholder    bool                   `protobuf:"varint,9,opt,name=placeholder,proto3" json:"placeholder,omitempty"`
 	TaskGroup      string                 `protobuf:"bytes,10,opt,name=task_group,json=taskGroup,proto3" json:"task_group,omitempty"`
-	// Whether it took the place of a placeholder.
+	// Whether it replaced a placeholder.
 	PlaceholderUsed bool `protobuf:"varint,11,opt,name=placeholder_used,json=placeholderUsed,proto3" json:"placeholder_used,omitempty"`
-	// Why the RM was told to stop it: "preempted", "replaced" or "timeout"; empty while it was not.
+	// Why the RM was asked to stop it: "preempted", "replaced" or "timeout"; empty if it was not.
 	Stopping string `protobuf:"bytes,12,opt,name=stopping,proto3" json:"stopping,omitempty"`
 	// When it will be preempted, of an allocation under notice; 0 for none.
 	NoticeDeadline int64 `protobuf:"varint,13,opt,name=notice_deadline,json=noticeDeadline,proto3" json:"notice_deadline,omitempty"`
-	// Up to when its work is kept, as its RM says; 0 while the RM has not said.
+	// The time up to which its work is saved, as reported by its RM; 0 if it reported none.
 	Checkpoint    int64 `protobuf:"varint,14,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2269,7 +2526,7 @@ type Allocation struct {
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_licorne_v1_state_proto_msgTypes[23]
+	mi := &file_licorne_v1_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2281,7 +2538,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[23]
+	mi := &file_licorne_v1_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2294,7 +2551,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{23}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Allocation) GetAllocationKey() string {
@@ -2409,7 +2666,7 @@ type ListPreemptionsRequest struct {
 
 func (x *ListPreemptionsRequest) Reset() {
 	*x = ListPreemptionsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[24]
+	mi := &file_licorne_v1_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2421,7 +2678,7 @@ func (x *ListPreemptionsRequest) String() string {
 func (*ListPreemptionsRequest) ProtoMessage() {}
 
 func (x *ListPreemptionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[24]
+	mi := &file_licorne_v1_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2434,7 +2691,7 @@ func (x *ListPreemptionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPreemptionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPreemptionsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{24}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListPreemptionsRequest) GetPartition() string {
@@ -2474,7 +2731,7 @@ func (x *ListPreemptionsRequest) GetPageToken() string {
 
 type ListPreemptionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The latest first. A partition remembers the last 10,000.
+	// The latest first. A partition records the last 10,000.
 	Preemptions   []*Preemption `protobuf:"bytes,1,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
 	NextPageToken string        `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2483,7 +2740,7 @@ type ListPreemptionsResponse struct {
 
 func (x *ListPreemptionsResponse) Reset() {
 	*x = ListPreemptionsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[25]
+	mi := &file_licorne_v1_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2495,7 +2752,7 @@ func (x *ListPreemptionsResponse) String() string {
 func (*ListPreemptionsResponse) ProtoMessage() {}
 
 func (x *ListPreemptionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[25]
+	mi := &file_licorne_v1_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2508,7 +2765,7 @@ func (x *ListPreemptionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPreemptionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPreemptionsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{25}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListPreemptionsResponse) GetPreemptions() []*Preemption {
@@ -2525,7 +2782,7 @@ func (x *ListPreemptionsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// An allocation that the RM was told to stop for the sake of something else, with the numbers of that
+// An allocation that the RM was asked to stop in favour of others, with the numbers of that
 // moment.
 type Preemption struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2537,7 +2794,7 @@ type Preemption struct {
 	Priority      int32                  `protobuf:"varint,6,opt,name=priority,proto3" json:"priority,omitempty"`
 	Time          int64                  `protobuf:"varint,7,opt,name=time,proto3" json:"time,omitempty"`
 	// "guarantee": for an ask whose queue was below its guarantee. "required-node": for an ask that may
-	// go to no other node. "quota": the queue was above its lowered maximum. "drain": an operator drained
+	// run on no other node. "quota": the queue was above its lowered maximum. "drain": an operator drained
 	// the node.
 	Rule string `protobuf:"bytes,8,opt,name=rule,proto3" json:"rule,omitempty"`
 	// The ask; empty for "quota" and "drain".
@@ -2547,17 +2804,17 @@ type Preemption struct {
 	// The queue of the victim and that of the ask, or the queue whose maximum was lowered.
 	VictimQueue      *PreemptionQueue `protobuf:"bytes,12,opt,name=victim_queue,json=victimQueue,proto3" json:"victim_queue,omitempty"`
 	BeneficiaryQueue *PreemptionQueue `protobuf:"bytes,13,opt,name=beneficiary_queue,json=beneficiaryQueue,proto3" json:"beneficiary_queue,omitempty"`
-	// When the victim was gone; 0 while it is not.
+	// When the victim ended; 0 if it has not.
 	ReleasedTime int64 `protobuf:"varint,14,opt,name=released_time,json=releasedTime,proto3" json:"released_time,omitempty"`
 	// When its RM was given notice; 0 for none.
 	NoticedTime int64 `protobuf:"varint,15,opt,name=noticed_time,json=noticedTime,proto3" json:"noticed_time,omitempty"`
 	// For how long it had run, in seconds, and how much of that was lost: since its last checkpoint.
 	Ran  float64 `protobuf:"fixed64,16,opt,name=ran,proto3" json:"ran,omitempty"`
 	Lost float64 `protobuf:"fixed64,17,opt,name=lost,proto3" json:"lost,omitempty"`
-	// That checkpoint, in nanoseconds since 1970, as its RM said, or else the median of its queue; 0 for
+	// That checkpoint, in nanoseconds since 1970, as reported by its RM, or else the median of its queue; 0 for
 	// neither.
 	Checkpoint int64 `protobuf:"varint,18,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
-	// Where costs were compared: the allocation on the node that would have gone next.
+	// If costs were compared: the allocation on the node that would have been stopped next.
 	Spared        *SparedAllocation `protobuf:"bytes,19,opt,name=spared,proto3" json:"spared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2565,7 +2822,7 @@ type Preemption struct {
 
 func (x *Preemption) Reset() {
 	*x = Preemption{}
-	mi := &file_licorne_v1_state_proto_msgTypes[26]
+	mi := &file_licorne_v1_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2834,7 @@ func (x *Preemption) String() string {
 func (*Preemption) ProtoMessage() {}
 
 func (x *Preemption) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[26]
+	mi := &file_licorne_v1_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2847,7 @@ func (x *Preemption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preemption.ProtoReflect.Descriptor instead.
 func (*Preemption) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{26}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Preemption) GetPartition() string {
@@ -2739,7 +2996,7 @@ type SparedAllocation struct {
 
 func (x *SparedAllocation) Reset() {
 	*x = SparedAllocation{}
-	mi := &file_licorne_v1_state_proto_msgTypes[27]
+	mi := &file_licorne_v1_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2751,7 +3008,7 @@ func (x *SparedAllocation) String() string {
 func (*SparedAllocation) ProtoMessage() {}
 
 func (x *SparedAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[27]
+	mi := &file_licorne_v1_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2764,7 +3021,7 @@ func (x *SparedAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SparedAllocation.ProtoReflect.Descriptor instead.
 func (*SparedAllocation) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{27}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SparedAllocation) GetApplicationId() string {
@@ -2803,7 +3060,7 @@ type PreemptionQueue struct {
 
 func (x *PreemptionQueue) Reset() {
 	*x = PreemptionQueue{}
-	mi := &file_licorne_v1_state_proto_msgTypes[28]
+	mi := &file_licorne_v1_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2815,7 +3072,7 @@ func (x *PreemptionQueue) String() string {
 func (*PreemptionQueue) ProtoMessage() {}
 
 func (x *PreemptionQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[28]
+	mi := &file_licorne_v1_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2828,7 +3085,7 @@ func (x *PreemptionQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionQueue.ProtoReflect.Descriptor instead.
 func (*PreemptionQueue) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{28}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PreemptionQueue) GetPath() string {
@@ -2884,7 +3141,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[29]
+	mi := &file_licorne_v1_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2896,7 +3153,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[29]
+	mi := &file_licorne_v1_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2909,7 +3166,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{29}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListNodesRequest) GetPartition() string {
@@ -2944,7 +3201,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[30]
+	mi := &file_licorne_v1_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2956,7 +3213,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[30]
+	mi := &file_licorne_v1_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2969,7 +3226,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{30}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -3000,19 +3257,19 @@ type Node struct {
 	Utilization     float64           `protobuf:"fixed64,8,opt,name=utilization,proto3" json:"utilization,omitempty"`
 	AllocationCount uint32            `protobuf:"varint,9,opt,name=allocation_count,json=allocationCount,proto3" json:"allocation_count,omitempty"`
 	Attributes      map[string]string `protobuf:"bytes,10,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Asks that the node is reserved for, the first 16; ListReservations has all.
+	// Reservations of the node, the first 16; ListReservations has all.
 	Reservations []*Reservation `protobuf:"bytes,11,rep,name=reservations,proto3" json:"reservations,omitempty"`
 	ForeignCount uint32         `protobuf:"varint,12,opt,name=foreign_count,json=foreignCount,proto3" json:"foreign_count,omitempty"`
-	// Whether an operator has cordoned it: no new allocations come there, whatever its RM says
-	// (Admin.SetNodeSchedulable). Those that run go on, unless it has a `drain`.
+	// Whether an operator has cordoned it: it takes no new allocations, regardless of its RM
+	// (Admin.SetNodeSchedulable). Running ones continue, unless it has a `drain`.
 	Drained bool `protobuf:"varint,13,opt,name=drained,proto3" json:"drained,omitempty"`
-	// How many asks the node is reserved for.
+	// Number of reservations of the node.
 	ReservationCount uint32 `protobuf:"varint,14,opt,name=reservation_count,json=reservationCount,proto3" json:"reservation_count,omitempty"`
-	// What other asks have to leave free for all of these.
+	// Resources that other asks have to leave free for all of these.
 	Kept map[string]int64 `protobuf:"bytes,15,rep,name=kept,proto3" json:"kept,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// The operator that cordoned it; absent unless one did.
+	// The operator that cordoned it; absent if none did.
 	Cordon *OperatorMark `protobuf:"bytes,16,opt,name=cordon,proto3" json:"cordon,omitempty"`
-	// How far an operator's drain is; absent without one.
+	// Progress of an operator's drain; absent without one.
 	Drain         *NodeDrain `protobuf:"bytes,17,opt,name=drain,proto3" json:"drain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3020,7 +3277,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_licorne_v1_state_proto_msgTypes[31]
+	mi := &file_licorne_v1_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3032,7 +3289,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[31]
+	mi := &file_licorne_v1_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3045,7 +3302,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{31}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Node) GetNodeId() string {
@@ -3167,7 +3424,7 @@ func (x *Node) GetDrain() *NodeDrain {
 	return nil
 }
 
-// What an operator did to a node, a queue or an application.
+// Mark of an operator's act on a node, a queue or an application.
 type OperatorMark struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the caller; empty if callers have none.
@@ -3181,7 +3438,7 @@ type OperatorMark struct {
 
 func (x *OperatorMark) Reset() {
 	*x = OperatorMark{}
-	mi := &file_licorne_v1_state_proto_msgTypes[32]
+	mi := &file_licorne_v1_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3193,7 +3450,7 @@ func (x *OperatorMark) String() string {
 func (*OperatorMark) ProtoMessage() {}
 
 func (x *OperatorMark) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[32]
+	mi := &file_licorne_v1_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3206,7 +3463,7 @@ func (x *OperatorMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorMark.ProtoReflect.Descriptor instead.
 func (*OperatorMark) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{32}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *OperatorMark) GetBy() string {
@@ -3230,17 +3487,17 @@ func (x *OperatorMark) GetMessage() string {
 	return ""
 }
 
-// Work is moved off a node step by step: the RM is told to stop allocations, evenly until the deadline,
+// Progress of a drain: the RM is asked to stop allocations one by one, evenly until the deadline,
 // or all of them end by themselves.
 type NodeDrain struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	StartTime int64                  `protobuf:"varint,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// When the last allocation is told to stop; 0 if none is.
+	// When the last allocation is stopped; 0 if none is.
 	Deadline int64 `protobuf:"varint,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// Allocations at the start, and those of them that are still there.
+	// Allocations at the start, and those that remain.
 	Allocations uint32 `protobuf:"varint,3,opt,name=allocations,proto3" json:"allocations,omitempty"`
 	Remaining   uint32 `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	// Those of the remaining that the RM was told to stop.
+	// Those of the remaining that the RM was asked to stop.
 	Stopping uint32 `protobuf:"varint,5,opt,name=stopping,proto3" json:"stopping,omitempty"`
 	// Allocations that stay: foreign ones, and those of asks that require the node.
 	Exempt        uint32 `protobuf:"varint,6,opt,name=exempt,proto3" json:"exempt,omitempty"`
@@ -3250,7 +3507,7 @@ type NodeDrain struct {
 
 func (x *NodeDrain) Reset() {
 	*x = NodeDrain{}
-	mi := &file_licorne_v1_state_proto_msgTypes[33]
+	mi := &file_licorne_v1_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3262,7 +3519,7 @@ func (x *NodeDrain) String() string {
 func (*NodeDrain) ProtoMessage() {}
 
 func (x *NodeDrain) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[33]
+	mi := &file_licorne_v1_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3275,7 +3532,7 @@ func (x *NodeDrain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDrain.ProtoReflect.Descriptor instead.
 func (*NodeDrain) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{33}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *NodeDrain) GetStartTime() int64 {
@@ -3326,16 +3583,16 @@ type Reservation struct {
 	ApplicationId string                 `protobuf:"bytes,2,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	AllocationKey string                 `protobuf:"bytes,3,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	Time          int64                  `protobuf:"varint,4,opt,name=time,proto3" json:"time,omitempty"`
-	// Whether the ask may go to no other node.
+	// Whether the ask may run on no other node.
 	Required bool `protobuf:"varint,5,opt,name=required,proto3" json:"required,omitempty"`
 	// The queue of the ask.
 	Queue string `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
-	// What other asks have to leave free on the node.
+	// Resources that other asks have to leave free on the node.
 	Kept map[string]int64 `protobuf:"bytes,7,rep,name=kept,proto3" json:"kept,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Other asks have to leave all of the node (property reservation.exclusive).
 	Exclusive bool `protobuf:"varint,8,opt,name=exclusive,proto3" json:"exclusive,omitempty"`
-	// Since when the ask could not have the node if it were empty, in nanoseconds since 1970; 0 if it
-	// could. Such a reservation is given up after reservation.idle.timeout.
+	// Since when the ask would not fit on the empty node, in nanoseconds since 1970; 0 if it
+	// would. Such a reservation is given up after reservation.idle.timeout.
 	IdleSince int64 `protobuf:"varint,9,opt,name=idle_since,json=idleSince,proto3" json:"idle_since,omitempty"`
 	// Why the ask does not run.
 	Reason        *HolderReason `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -3345,7 +3602,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_licorne_v1_state_proto_msgTypes[34]
+	mi := &file_licorne_v1_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3357,7 +3614,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[34]
+	mi := &file_licorne_v1_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3370,7 +3627,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{34}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Reservation) GetNodeId() string {
@@ -3443,7 +3700,7 @@ func (x *Reservation) GetReason() *HolderReason {
 	return nil
 }
 
-// Why an ask that a node is reserved for does not run there.
+// Why an ask with a reserved node does not run there.
 type HolderReason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The code of the check that stops it, "WAITS_FOR_ROOM", "NODE_REFUSED" (the RM says so, or the node
@@ -3459,7 +3716,7 @@ type HolderReason struct {
 
 func (x *HolderReason) Reset() {
 	*x = HolderReason{}
-	mi := &file_licorne_v1_state_proto_msgTypes[35]
+	mi := &file_licorne_v1_state_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3471,7 +3728,7 @@ func (x *HolderReason) String() string {
 func (*HolderReason) ProtoMessage() {}
 
 func (x *HolderReason) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[35]
+	mi := &file_licorne_v1_state_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3484,7 +3741,7 @@ func (x *HolderReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HolderReason.ProtoReflect.Descriptor instead.
 func (*HolderReason) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{35}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HolderReason) GetCode() string {
@@ -3519,7 +3776,7 @@ type ListReservationsRequest struct {
 
 func (x *ListReservationsRequest) Reset() {
 	*x = ListReservationsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[36]
+	mi := &file_licorne_v1_state_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3531,7 +3788,7 @@ func (x *ListReservationsRequest) String() string {
 func (*ListReservationsRequest) ProtoMessage() {}
 
 func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[36]
+	mi := &file_licorne_v1_state_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3544,7 +3801,7 @@ func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{36}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListReservationsRequest) GetPartition() string {
@@ -3579,7 +3836,7 @@ type ListReservationsResponse struct {
 
 func (x *ListReservationsResponse) Reset() {
 	*x = ListReservationsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[37]
+	mi := &file_licorne_v1_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3591,7 +3848,7 @@ func (x *ListReservationsResponse) String() string {
 func (*ListReservationsResponse) ProtoMessage() {}
 
 func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[37]
+	mi := &file_licorne_v1_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3604,7 +3861,7 @@ func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{37}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListReservationsResponse) GetReservations() []*Reservation {
@@ -3635,7 +3892,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[38]
+	mi := &file_licorne_v1_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3647,7 +3904,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[38]
+	mi := &file_licorne_v1_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3660,7 +3917,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{38}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListUsageRequest) GetPartition() string {
@@ -3709,7 +3966,7 @@ type ListUsageResponse struct {
 
 func (x *ListUsageResponse) Reset() {
 	*x = ListUsageResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[39]
+	mi := &file_licorne_v1_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3721,7 +3978,7 @@ func (x *ListUsageResponse) String() string {
 func (*ListUsageResponse) ProtoMessage() {}
 
 func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[39]
+	mi := &file_licorne_v1_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3734,7 +3991,7 @@ func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
 func (*ListUsageResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{39}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListUsageResponse) GetUsages() []*Usage {
@@ -3751,7 +4008,7 @@ func (x *ListUsageResponse) GetNextPageToken() string {
 	return ""
 }
 
-// What one user or group has, queue by queue.
+// Usage of one user or group, queue by queue.
 type Usage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -3764,7 +4021,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_licorne_v1_state_proto_msgTypes[40]
+	mi := &file_licorne_v1_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3776,7 +4033,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[40]
+	mi := &file_licorne_v1_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3789,7 +4046,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{40}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Usage) GetName() string {
@@ -3817,7 +4074,7 @@ type QueueUsage struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Queue     string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
 	Allocated map[string]int64       `protobuf:"bytes,2,rep,name=allocated,proto3" json:"allocated,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Applications that have something.
+	// Applications with allocations.
 	RunningApplications []string `protobuf:"bytes,3,rep,name=running_applications,json=runningApplications,proto3" json:"running_applications,omitempty"`
 	// The limit; a name that is absent is unlimited.
 	Max map[string]int64 `protobuf:"bytes,4,rep,name=max,proto3" json:"max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
@@ -3832,7 +4089,7 @@ type QueueUsage struct {
 
 func (x *QueueUsage) Reset() {
 	*x = QueueUsage{}
-	mi := &file_licorne_v1_state_proto_msgTypes[41]
+	mi := &file_licorne_v1_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3844,7 +4101,7 @@ func (x *QueueUsage) String() string {
 func (*QueueUsage) ProtoMessage() {}
 
 func (x *QueueUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[41]
+	mi := &file_licorne_v1_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3857,7 +4114,7 @@ func (x *QueueUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUsage.ProtoReflect.Descriptor instead.
 func (*QueueUsage) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{41}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *QueueUsage) GetQueue() string {
@@ -3918,7 +4175,7 @@ type ListOutstandingRequest struct {
 
 func (x *ListOutstandingRequest) Reset() {
 	*x = ListOutstandingRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[42]
+	mi := &file_licorne_v1_state_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3930,7 +4187,7 @@ func (x *ListOutstandingRequest) String() string {
 func (*ListOutstandingRequest) ProtoMessage() {}
 
 func (x *ListOutstandingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[42]
+	mi := &file_licorne_v1_state_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3943,7 +4200,7 @@ func (x *ListOutstandingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOutstandingRequest.ProtoReflect.Descriptor instead.
 func (*ListOutstandingRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{42}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListOutstandingRequest) GetPartition() string {
@@ -3963,7 +4220,7 @@ type ListOutstandingResponse struct {
 
 func (x *ListOutstandingResponse) Reset() {
 	*x = ListOutstandingResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[43]
+	mi := &file_licorne_v1_state_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3975,7 +4232,7 @@ func (x *ListOutstandingResponse) String() string {
 func (*ListOutstandingResponse) ProtoMessage() {}
 
 func (x *ListOutstandingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[43]
+	mi := &file_licorne_v1_state_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3988,7 +4245,7 @@ func (x *ListOutstandingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOutstandingResponse.ProtoReflect.Descriptor instead.
 func (*ListOutstandingResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{43}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListOutstandingResponse) GetShapes() []*OutstandingShape {
@@ -3998,7 +4255,7 @@ func (x *ListOutstandingResponse) GetShapes() []*OutstandingShape {
 	return nil
 }
 
-// Asks of one size that quota would admit and no node takes.
+// Asks of one size that quotas would admit but that fit no node.
 type OutstandingShape struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Resources map[string]int64       `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
@@ -4011,7 +4268,7 @@ type OutstandingShape struct {
 
 func (x *OutstandingShape) Reset() {
 	*x = OutstandingShape{}
-	mi := &file_licorne_v1_state_proto_msgTypes[44]
+	mi := &file_licorne_v1_state_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4023,7 +4280,7 @@ func (x *OutstandingShape) String() string {
 func (*OutstandingShape) ProtoMessage() {}
 
 func (x *OutstandingShape) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[44]
+	mi := &file_licorne_v1_state_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4036,7 +4293,7 @@ func (x *OutstandingShape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutstandingShape.ProtoReflect.Descriptor instead.
 func (*OutstandingShape) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{44}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *OutstandingShape) GetResources() map[string]int64 {
@@ -4072,7 +4329,7 @@ type ListReasonsRequest struct {
 
 func (x *ListReasonsRequest) Reset() {
 	*x = ListReasonsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[45]
+	mi := &file_licorne_v1_state_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4084,7 +4341,7 @@ func (x *ListReasonsRequest) String() string {
 func (*ListReasonsRequest) ProtoMessage() {}
 
 func (x *ListReasonsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[45]
+	mi := &file_licorne_v1_state_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4097,7 +4354,7 @@ func (x *ListReasonsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReasonsRequest.ProtoReflect.Descriptor instead.
 func (*ListReasonsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{45}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListReasonsRequest) GetPartition() string {
@@ -4118,7 +4375,7 @@ type ListReasonsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Most asks first.
 	Reasons []*WaitReason `protobuf:"bytes,1,rep,name=reasons,proto3" json:"reasons,omitempty"`
-	// All asks that wait; the sum over the reasons.
+	// All pending asks; the sum over the reasons.
 	Asks uint32 `protobuf:"varint,2,opt,name=asks,proto3" json:"asks,omitempty"`
 	// The time of the answer.
 	Time int64 `protobuf:"varint,3,opt,name=time,proto3" json:"time,omitempty"`
@@ -4130,7 +4387,7 @@ type ListReasonsResponse struct {
 
 func (x *ListReasonsResponse) Reset() {
 	*x = ListReasonsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[46]
+	mi := &file_licorne_v1_state_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4142,7 +4399,7 @@ func (x *ListReasonsResponse) String() string {
 func (*ListReasonsResponse) ProtoMessage() {}
 
 func (x *ListReasonsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[46]
+	mi := &file_licorne_v1_state_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4155,7 +4412,7 @@ func (x *ListReasonsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReasonsResponse.ProtoReflect.Descriptor instead.
 func (*ListReasonsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{46}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListReasonsResponse) GetReasons() []*WaitReason {
@@ -4192,7 +4449,7 @@ type WaitReason struct {
 	// Stable code, such as QUEUE_MAX_EXCEEDED or NO_NODE_FITS, as in Check.
 	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
 	Asks uint32 `protobuf:"varint,2,opt,name=asks,proto3" json:"asks,omitempty"`
-	// What these asks want together.
+	// The sum of these asks.
 	Resources map[string]int64 `protobuf:"bytes,3,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// How many queues have such asks, and those with most of them, five at most.
 	Queues      uint32         `protobuf:"varint,4,opt,name=queues,proto3" json:"queues,omitempty"`
@@ -4209,7 +4466,7 @@ type WaitReason struct {
 
 func (x *WaitReason) Reset() {
 	*x = WaitReason{}
-	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	mi := &file_licorne_v1_state_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4221,7 +4478,7 @@ func (x *WaitReason) String() string {
 func (*WaitReason) ProtoMessage() {}
 
 func (x *WaitReason) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	mi := &file_licorne_v1_state_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4234,7 +4491,7 @@ func (x *WaitReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitReason.ProtoReflect.Descriptor instead.
 func (*WaitReason) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{47}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *WaitReason) GetCode() string {
@@ -4307,7 +4564,7 @@ type ReasonQueue struct {
 
 func (x *ReasonQueue) Reset() {
 	*x = ReasonQueue{}
-	mi := &file_licorne_v1_state_proto_msgTypes[48]
+	mi := &file_licorne_v1_state_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4319,7 +4576,7 @@ func (x *ReasonQueue) String() string {
 func (*ReasonQueue) ProtoMessage() {}
 
 func (x *ReasonQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[48]
+	mi := &file_licorne_v1_state_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4332,7 +4589,7 @@ func (x *ReasonQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReasonQueue.ProtoReflect.Descriptor instead.
 func (*ReasonQueue) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{48}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ReasonQueue) GetPartition() string {
@@ -4373,7 +4630,7 @@ type ReasonCause struct {
 
 func (x *ReasonCause) Reset() {
 	*x = ReasonCause{}
-	mi := &file_licorne_v1_state_proto_msgTypes[49]
+	mi := &file_licorne_v1_state_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4385,7 +4642,7 @@ func (x *ReasonCause) String() string {
 func (*ReasonCause) ProtoMessage() {}
 
 func (x *ReasonCause) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[49]
+	mi := &file_licorne_v1_state_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4398,7 +4655,7 @@ func (x *ReasonCause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReasonCause.ProtoReflect.Descriptor instead.
 func (*ReasonCause) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{49}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ReasonCause) GetCause() string {
@@ -4421,7 +4678,7 @@ type ListResourceHoursRequest struct {
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	// "queue", "user" or "group"; empty for "queue".
 	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
-	// From this time, rounded down to an hour, until that; 0 for all that is kept, and for now.
+	// From this time, rounded down to an hour, until that; 0 for all records, and for now.
 	Since         int64  `protobuf:"varint,3,opt,name=since,proto3" json:"since,omitempty"`
 	Until         int64  `protobuf:"varint,4,opt,name=until,proto3" json:"until,omitempty"`
 	PageSize      uint32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -4432,7 +4689,7 @@ type ListResourceHoursRequest struct {
 
 func (x *ListResourceHoursRequest) Reset() {
 	*x = ListResourceHoursRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[50]
+	mi := &file_licorne_v1_state_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4444,7 +4701,7 @@ func (x *ListResourceHoursRequest) String() string {
 func (*ListResourceHoursRequest) ProtoMessage() {}
 
 func (x *ListResourceHoursRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[50]
+	mi := &file_licorne_v1_state_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4457,7 +4714,7 @@ func (x *ListResourceHoursRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResourceHoursRequest.ProtoReflect.Descriptor instead.
 func (*ListResourceHoursRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{50}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListResourceHoursRequest) GetPartition() string {
@@ -4514,7 +4771,7 @@ type ListResourceHoursResponse struct {
 
 func (x *ListResourceHoursResponse) Reset() {
 	*x = ListResourceHoursResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[51]
+	mi := &file_licorne_v1_state_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4526,7 +4783,7 @@ func (x *ListResourceHoursResponse) String() string {
 func (*ListResourceHoursResponse) ProtoMessage() {}
 
 func (x *ListResourceHoursResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[51]
+	mi := &file_licorne_v1_state_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4539,7 +4796,7 @@ func (x *ListResourceHoursResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResourceHoursResponse.ProtoReflect.Descriptor instead.
 func (*ListResourceHoursResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{51}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListResourceHoursResponse) GetRows() []*ResourceHours {
@@ -4581,7 +4838,7 @@ type ResourceHours struct {
 
 func (x *ResourceHours) Reset() {
 	*x = ResourceHours{}
-	mi := &file_licorne_v1_state_proto_msgTypes[52]
+	mi := &file_licorne_v1_state_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4593,7 +4850,7 @@ func (x *ResourceHours) String() string {
 func (*ResourceHours) ProtoMessage() {}
 
 func (x *ResourceHours) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[52]
+	mi := &file_licorne_v1_state_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4606,7 +4863,7 @@ func (x *ResourceHours) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceHours.ProtoReflect.Descriptor instead.
 func (*ResourceHours) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{52}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ResourceHours) GetPartition() string {
@@ -4657,7 +4914,7 @@ type ListEventsRequest struct {
 	RmId string `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
 	// The first id wanted.
 	Start uint64 `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
-	// At most so many, 0 for as many as one answer takes.
+	// Most events; 0 for as many as fit into one answer.
 	Count         uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4665,7 +4922,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[53]
+	mi := &file_licorne_v1_state_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4677,7 +4934,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[53]
+	mi := &file_licorne_v1_state_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4690,7 +4947,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{53}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListEventsRequest) GetRmId() string {
@@ -4718,7 +4975,7 @@ type ListEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Changes when ids start anew: with every start of the server and registration of the RM.
 	Instance string `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
-	// The ids that are kept; with none kept `highest_id` is below `lowest_id`.
+	// The ids of recorded events; without any, `highest_id` is below `lowest_id`.
 	LowestId      uint64   `protobuf:"varint,2,opt,name=lowest_id,json=lowestId,proto3" json:"lowest_id,omitempty"`
 	HighestId     int64    `protobuf:"varint,3,opt,name=highest_id,json=highestId,proto3" json:"highest_id,omitempty"`
 	Events        []*Event `protobuf:"bytes,4,rep,name=events,proto3" json:"events,omitempty"`
@@ -4728,7 +4985,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[54]
+	mi := &file_licorne_v1_state_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4740,7 +4997,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[54]
+	mi := &file_licorne_v1_state_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4753,7 +5010,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{54}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListEventsResponse) GetInstance() string {
@@ -4794,7 +5051,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_licorne_v1_state_proto_msgTypes[55]
+	mi := &file_licorne_v1_state_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4806,7 +5063,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[55]
+	mi := &file_licorne_v1_state_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4819,7 +5076,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{55}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Event) GetId() uint64 {
@@ -4840,7 +5097,7 @@ type WatchEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: the RM that registered first.
 	RmId string `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
-	// Where to begin; without it with what happens next.
+	// The first id; without it the stream begins with the next event.
 	Start *uint64 `protobuf:"varint,2,opt,name=start,proto3,oneof" json:"start,omitempty"`
 	// The instance that `start` is of; another one ends the call with OUT_OF_RANGE. Empty: any.
 	Instance      string `protobuf:"bytes,3,opt,name=instance,proto3" json:"instance,omitempty"`
@@ -4850,7 +5107,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[56]
+	mi := &file_licorne_v1_state_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4862,7 +5119,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[56]
+	mi := &file_licorne_v1_state_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4875,7 +5132,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{56}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WatchEventsRequest) GetRmId() string {
@@ -4909,7 +5166,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[57]
+	mi := &file_licorne_v1_state_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4921,7 +5178,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[57]
+	mi := &file_licorne_v1_state_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4934,7 +5191,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{57}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WatchEventsResponse) GetInstance() string {
@@ -4963,7 +5220,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[58]
+	mi := &file_licorne_v1_state_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4975,7 +5232,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[58]
+	mi := &file_licorne_v1_state_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4988,7 +5245,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{58}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ExplainRequest) GetPartition() string {
@@ -5018,9 +5275,9 @@ type ExplainResponse struct {
 	ApplicationId string                 `protobuf:"bytes,2,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	Queue         string                 `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
 	// "allocated", "assumed" (booked on a node that the RM is being asked about), "pending" (a check
-	// stops it), "waiting" (all checks pass, not tried yet), "replacing" (it takes the place of a
-	// placeholder that the RM was told to stop), "stopping" (the RM was told to stop it) or "preempted"
-	// (it is gone).
+	// stops it), "waiting" (all checks pass, not tried yet), "replacing" (it replaces a
+	// placeholder that the RM was asked to stop), "stopping" (the RM was asked to stop it) or "preempted"
+	// (it has ended).
 	Verdict string `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	// One sentence: the first check that stops it, or where the allocation is.
 	Summary string `protobuf:"bytes,5,opt,name=summary,proto3" json:"summary,omitempty"`
@@ -5030,11 +5287,11 @@ type ExplainResponse struct {
 	AsksAhead uint32 `protobuf:"varint,7,opt,name=asks_ahead,json=asksAhead,proto3" json:"asks_ahead,omitempty"`
 	// Applications of the same queue that come first.
 	ApplicationsAhead uint32 `protobuf:"varint,8,opt,name=applications_ahead,json=applicationsAhead,proto3" json:"applications_ahead,omitempty"`
-	// For "stopping" and "preempted": for whom, and why.
+	// For "stopping" and "preempted": beneficiary and reason.
 	Preemption *Preemption `protobuf:"bytes,9,opt,name=preemption,proto3" json:"preemption,omitempty"`
 	// When the ask is expected to start; absent unless backfill is on for its partition.
 	ExpectedStart *ExpectedStart `protobuf:"bytes,10,opt,name=expected_start,json=expectedStart,proto3" json:"expected_start,omitempty"`
-	// Of an ask that waits: what the age of its application adds to the priority by which that is ordered.
+	// Of a pending ask: the increase of its application's priority in the order, by age.
 	AgeBonus      int32 `protobuf:"varint,11,opt,name=age_bonus,json=ageBonus,proto3" json:"age_bonus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5042,7 +5299,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[59]
+	mi := &file_licorne_v1_state_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5054,7 +5311,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[59]
+	mi := &file_licorne_v1_state_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5067,7 +5324,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{59}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ExplainResponse) GetAllocationKey() string {
@@ -5152,24 +5409,30 @@ type ExpectedStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In nanoseconds since 1970; 0 with the confidence "unknown".
 	StartsAt int64 `protobuf:"varint,1,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
-	// "declared" if all runtimes that it rests on are declared, "learnt" if some are medians of what ran,
+	// "declared" if all runtimes that it depends on are declared, "learnt" if some follow from past runs,
 	// "unknown" if some are neither.
 	Confidence string `protobuf:"bytes,2,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	// Shadow start that was told first, in nanoseconds since 1970; 0 if the ask holds none.
+	// Shadow start as first published, in nanoseconds since 1970; 0 if the ask holds none.
 	FirstTold int64 `protobuf:"varint,3,opt,name=first_told,json=firstTold,proto3" json:"first_told,omitempty"`
 	// The latest start that the ask wants, in nanoseconds since 1970; 0 for none.
 	StartBy int64 `protobuf:"varint,4,opt,name=start_by,json=startBy,proto3" json:"start_by,omitempty"`
-	// Asks ahead of this one, if there are too many for a guess: then the start is unknown. Else 0.
+	// Asks ahead of this one, if there are too many for an estimate: then the start is unknown. Else 0.
 	AsksAhead uint32 `protobuf:"varint,5,opt,name=asks_ahead,json=asksAhead,proto3" json:"asks_ahead,omitempty"`
-	// True for a guess by amounts alone: the RM judges nodes for the ask, and was not asked about them.
-	Unasked       bool `protobuf:"varint,6,opt,name=unasked,proto3" json:"unasked,omitempty"`
+	// True for an estimate by amounts alone: the ask has a predicate, about which the RM was not asked.
+	Unasked bool `protobuf:"varint,6,opt,name=unasked,proto3" json:"unasked,omitempty"`
+	// The earliest and the latest start, in nanoseconds since 1970, between which asks start in `level` of a
+	// hundred cases, by the latest errors of such times for the same queue and amounts. All are 0 while the
+	// server has observed too few starts, and without a start.
+	Earliest      int64  `protobuf:"varint,7,opt,name=earliest,proto3" json:"earliest,omitempty"`
+	Latest        int64  `protobuf:"varint,8,opt,name=latest,proto3" json:"latest,omitempty"`
+	Level         uint32 `protobuf:"varint,9,opt,name=level,proto3" json:"level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExpectedStart) Reset() {
 	*x = ExpectedStart{}
-	mi := &file_licorne_v1_state_proto_msgTypes[60]
+	mi := &file_licorne_v1_state_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5181,7 +5444,7 @@ func (x *ExpectedStart) String() string {
 func (*ExpectedStart) ProtoMessage() {}
 
 func (x *ExpectedStart) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[60]
+	mi := &file_licorne_v1_state_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5194,7 +5457,7 @@ func (x *ExpectedStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpectedStart.ProtoReflect.Descriptor instead.
 func (*ExpectedStart) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{60}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ExpectedStart) GetStartsAt() int64 {
@@ -5239,6 +5502,27 @@ func (x *ExpectedStart) GetUnasked() bool {
 	return false
 }
 
+func (x *ExpectedStart) GetEarliest() int64 {
+	if x != nil {
+		return x.Earliest
+	}
+	return 0
+}
+
+func (x *ExpectedStart) GetLatest() int64 {
+	if x != nil {
+		return x.Latest
+	}
+	return 0
+}
+
+func (x *ExpectedStart) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
 type ListCalendarRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
@@ -5252,7 +5536,7 @@ type ListCalendarRequest struct {
 
 func (x *ListCalendarRequest) Reset() {
 	*x = ListCalendarRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[61]
+	mi := &file_licorne_v1_state_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5264,7 +5548,7 @@ func (x *ListCalendarRequest) String() string {
 func (*ListCalendarRequest) ProtoMessage() {}
 
 func (x *ListCalendarRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[61]
+	mi := &file_licorne_v1_state_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5277,7 +5561,7 @@ func (x *ListCalendarRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCalendarRequest.ProtoReflect.Descriptor instead.
 func (*ListCalendarRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{61}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ListCalendarRequest) GetPartition() string {
@@ -5319,7 +5603,7 @@ type ListCalendarResponse struct {
 
 func (x *ListCalendarResponse) Reset() {
 	*x = ListCalendarResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[62]
+	mi := &file_licorne_v1_state_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5331,7 +5615,7 @@ func (x *ListCalendarResponse) String() string {
 func (*ListCalendarResponse) ProtoMessage() {}
 
 func (x *ListCalendarResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[62]
+	mi := &file_licorne_v1_state_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5344,7 +5628,7 @@ func (x *ListCalendarResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCalendarResponse.ProtoReflect.Descriptor instead.
 func (*ListCalendarResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{62}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ListCalendarResponse) GetEntries() []*CalendarEntry {
@@ -5382,7 +5666,7 @@ type CalendarEntry struct {
 
 func (x *CalendarEntry) Reset() {
 	*x = CalendarEntry{}
-	mi := &file_licorne_v1_state_proto_msgTypes[63]
+	mi := &file_licorne_v1_state_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5394,7 +5678,7 @@ func (x *CalendarEntry) String() string {
 func (*CalendarEntry) ProtoMessage() {}
 
 func (x *CalendarEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[63]
+	mi := &file_licorne_v1_state_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5407,7 +5691,7 @@ func (x *CalendarEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CalendarEntry.ProtoReflect.Descriptor instead.
 func (*CalendarEntry) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{63}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CalendarEntry) GetApplicationId() string {
@@ -5471,8 +5755,8 @@ type ListTopologyRequest struct {
 	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	// Empty: all levels.
 	Level string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
-	// What one member of a gang wants; empty for the shape of the first waiting topology gang, or else of
-	// the largest waiting ask.
+	// The size of one gang member; empty for that of the first pending topology gang, or else of
+	// the largest pending ask that a node has room for now, or of the largest.
 	Shape         map[string]int64 `protobuf:"bytes,3,rep,name=shape,proto3" json:"shape,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	PageSize      uint32           `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string           `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -5482,7 +5766,7 @@ type ListTopologyRequest struct {
 
 func (x *ListTopologyRequest) Reset() {
 	*x = ListTopologyRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[64]
+	mi := &file_licorne_v1_state_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5494,7 +5778,7 @@ func (x *ListTopologyRequest) String() string {
 func (*ListTopologyRequest) ProtoMessage() {}
 
 func (x *ListTopologyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[64]
+	mi := &file_licorne_v1_state_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5507,7 +5791,7 @@ func (x *ListTopologyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopologyRequest.ProtoReflect.Descriptor instead.
 func (*ListTopologyRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{64}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ListTopologyRequest) GetPartition() string {
@@ -5561,7 +5845,7 @@ type ListTopologyResponse struct {
 
 func (x *ListTopologyResponse) Reset() {
 	*x = ListTopologyResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[65]
+	mi := &file_licorne_v1_state_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5573,7 +5857,7 @@ func (x *ListTopologyResponse) String() string {
 func (*ListTopologyResponse) ProtoMessage() {}
 
 func (x *ListTopologyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[65]
+	mi := &file_licorne_v1_state_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5586,7 +5870,7 @@ func (x *ListTopologyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopologyResponse.ProtoReflect.Descriptor instead.
 func (*ListTopologyResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{65}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ListTopologyResponse) GetLevels() []string {
@@ -5644,7 +5928,7 @@ type TopologyDomain struct {
 
 func (x *TopologyDomain) Reset() {
 	*x = TopologyDomain{}
-	mi := &file_licorne_v1_state_proto_msgTypes[66]
+	mi := &file_licorne_v1_state_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5656,7 +5940,7 @@ func (x *TopologyDomain) String() string {
 func (*TopologyDomain) ProtoMessage() {}
 
 func (x *TopologyDomain) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[66]
+	mi := &file_licorne_v1_state_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5669,7 +5953,7 @@ func (x *TopologyDomain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologyDomain.ProtoReflect.Descriptor instead.
 func (*TopologyDomain) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{66}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *TopologyDomain) GetLevel() string {
@@ -5732,7 +6016,8 @@ func (x *TopologyDomain) GetMembers() uint32 {
 type Check struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "partition", "application", "starting", "backoff", "running", "user", "group", "queue", "budget",
-	// "predicates", "nodes", "gang", "preemption", "backfill", "topology", "hours".
+	// "predicates", "nodes", "gang", "preemption", "backfill", "topology", "hours"; "size" if the ask can never
+	// start, as a maximum or every node is too small for it.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// What was tested: a queue's path, an application's id, a user and a queue, ….
 	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
@@ -5770,7 +6055,7 @@ type Check struct {
 
 func (x *Check) Reset() {
 	*x = Check{}
-	mi := &file_licorne_v1_state_proto_msgTypes[67]
+	mi := &file_licorne_v1_state_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5782,7 +6067,7 @@ func (x *Check) String() string {
 func (*Check) ProtoMessage() {}
 
 func (x *Check) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[67]
+	mi := &file_licorne_v1_state_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5795,7 +6080,7 @@ func (x *Check) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Check.ProtoReflect.Descriptor instead.
 func (*Check) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{67}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Check) GetKind() string {
@@ -5913,7 +6198,7 @@ type BudgetHolder struct {
 
 func (x *BudgetHolder) Reset() {
 	*x = BudgetHolder{}
-	mi := &file_licorne_v1_state_proto_msgTypes[68]
+	mi := &file_licorne_v1_state_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5925,7 +6210,7 @@ func (x *BudgetHolder) String() string {
 func (*BudgetHolder) ProtoMessage() {}
 
 func (x *BudgetHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[68]
+	mi := &file_licorne_v1_state_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5938,7 +6223,7 @@ func (x *BudgetHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetHolder.ProtoReflect.Descriptor instead.
 func (*BudgetHolder) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{68}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *BudgetHolder) GetRmId() string {
@@ -5972,7 +6257,7 @@ type QueueReservations struct {
 
 func (x *QueueReservations) Reset() {
 	*x = QueueReservations{}
-	mi := &file_licorne_v1_state_proto_msgTypes[69]
+	mi := &file_licorne_v1_state_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5984,7 +6269,7 @@ func (x *QueueReservations) String() string {
 func (*QueueReservations) ProtoMessage() {}
 
 func (x *QueueReservations) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[69]
+	mi := &file_licorne_v1_state_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5997,7 +6282,7 @@ func (x *QueueReservations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueReservations.ProtoReflect.Descriptor instead.
 func (*QueueReservations) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{69}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *QueueReservations) GetQueue() string {
@@ -6049,7 +6334,7 @@ type ReservationBound struct {
 
 func (x *ReservationBound) Reset() {
 	*x = ReservationBound{}
-	mi := &file_licorne_v1_state_proto_msgTypes[70]
+	mi := &file_licorne_v1_state_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6061,7 +6346,7 @@ func (x *ReservationBound) String() string {
 func (*ReservationBound) ProtoMessage() {}
 
 func (x *ReservationBound) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[70]
+	mi := &file_licorne_v1_state_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6074,7 +6359,7 @@ func (x *ReservationBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationBound.ProtoReflect.Descriptor instead.
 func (*ReservationBound) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{70}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ReservationBound) GetWhom() string {
@@ -6115,7 +6400,7 @@ type ListBudgetsRequest struct {
 
 func (x *ListBudgetsRequest) Reset() {
 	*x = ListBudgetsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[71]
+	mi := &file_licorne_v1_state_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6127,7 +6412,7 @@ func (x *ListBudgetsRequest) String() string {
 func (*ListBudgetsRequest) ProtoMessage() {}
 
 func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[71]
+	mi := &file_licorne_v1_state_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6140,7 +6425,7 @@ func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsRequest.ProtoReflect.Descriptor instead.
 func (*ListBudgetsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{71}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListBudgetsRequest) GetPageSize() uint32 {
@@ -6169,7 +6454,7 @@ type ListBudgetsResponse struct {
 
 func (x *ListBudgetsResponse) Reset() {
 	*x = ListBudgetsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[72]
+	mi := &file_licorne_v1_state_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6181,7 +6466,7 @@ func (x *ListBudgetsResponse) String() string {
 func (*ListBudgetsResponse) ProtoMessage() {}
 
 func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[72]
+	mi := &file_licorne_v1_state_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6194,7 +6479,7 @@ func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsResponse.ProtoReflect.Descriptor instead.
 func (*ListBudgetsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{72}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ListBudgetsResponse) GetBudgets() []*Budget {
@@ -6240,7 +6525,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_licorne_v1_state_proto_msgTypes[73]
+	mi := &file_licorne_v1_state_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6252,7 +6537,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[73]
+	mi := &file_licorne_v1_state_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6265,7 +6550,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{73}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Budget) GetName() string {
@@ -6336,7 +6621,7 @@ type BudgetMember struct {
 
 func (x *BudgetMember) Reset() {
 	*x = BudgetMember{}
-	mi := &file_licorne_v1_state_proto_msgTypes[74]
+	mi := &file_licorne_v1_state_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6348,7 +6633,7 @@ func (x *BudgetMember) String() string {
 func (*BudgetMember) ProtoMessage() {}
 
 func (x *BudgetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[74]
+	mi := &file_licorne_v1_state_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6361,7 +6646,7 @@ func (x *BudgetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetMember.ProtoReflect.Descriptor instead.
 func (*BudgetMember) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{74}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *BudgetMember) GetRm() string {
@@ -6403,7 +6688,7 @@ type BudgetHolding struct {
 
 func (x *BudgetHolding) Reset() {
 	*x = BudgetHolding{}
-	mi := &file_licorne_v1_state_proto_msgTypes[75]
+	mi := &file_licorne_v1_state_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6415,7 +6700,7 @@ func (x *BudgetHolding) String() string {
 func (*BudgetHolding) ProtoMessage() {}
 
 func (x *BudgetHolding) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[75]
+	mi := &file_licorne_v1_state_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6428,7 +6713,7 @@ func (x *BudgetHolding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetHolding.ProtoReflect.Descriptor instead.
 func (*BudgetHolding) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{75}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *BudgetHolding) GetRmId() string {
@@ -6478,7 +6763,24 @@ var File_licorne_v1_state_proto protoreflect.FileDescriptor
 const file_licorne_v1_state_proto_rawDesc = "" +
 	"\n" +
 	"\x16licorne/v1/state.proto\x12\n" +
-	"licorne.v1\x1a\x16licorne/si/v1/si.proto\"\x12\n" +
+	"licorne.v1\x1a\x16licorne/si/v1/si.proto\"=\n" +
+	"\x10GetHealthRequest\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x14\n" +
+	"\x05audit\x18\x02 \x01(\bR\x05audit\"\xb7\x01\n" +
+	"\x11GetHealthResponse\x12\x1a\n" +
+	"\bseverity\x18\x01 \x01(\tR\bseverity\x12/\n" +
+	"\bfindings\x18\x02 \x03(\v2\x13.licorne.v1.FindingR\bfindings\x12\x14\n" +
+	"\x05scope\x18\x03 \x01(\tR\x05scope\x12\x16\n" +
+	"\x04time\x18\x04 \x01(\x03B\x020\x01R\x04time\x12'\n" +
+	"\x0fmissing_members\x18\x05 \x03(\tR\x0emissingMembers\"\xae\x01\n" +
+	"\aFinding\x12\x1a\n" +
+	"\bseverity\x18\x01 \x01(\tR\bseverity\x12\x18\n" +
+	"\aconcern\x18\x02 \x01(\tR\aconcern\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x13\n" +
+	"\x05rm_id\x18\x04 \x01(\tR\x04rmId\x12\x12\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\x12\x18\n" +
+	"\x05since\x18\x06 \x01(\x03B\x020\x01R\x05since\x12\x16\n" +
+	"\x06member\x18\a \x01(\tR\x06member\"\x12\n" +
 	"\x10GetServerRequest\"\x9e\x01\n" +
 	"\x11GetServerResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x12\n" +
@@ -6640,21 +6942,22 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x04used\x18\x03 \x01(\x01R\x04used\x12\x12\n" +
 	"\x04left\x18\x04 \x01(\x01R\x04left\x12\x16\n" +
 	"\x06window\x18\x05 \x01(\x01R\x06window\x12\x1f\n" +
-	"\tresets_at\x18\x06 \x01(\x03B\x020\x01R\bresetsAt\"\x9f\x01\n" +
+	"\tresets_at\x18\x06 \x01(\x03B\x020\x01R\bresetsAt\"\xb7\x01\n" +
 	"\x17ListApplicationsRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12\x1b\n" +
 	"\tpage_size\x18\x04 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tR\tpageToken\"\x7f\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\"\x7f\n" +
 	"\x18ListApplicationsResponse\x12;\n" +
 	"\fapplications\x18\x01 \x03(\v2\x17.licorne.v1.ApplicationR\fapplications\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"r\n" +
 	"\x15GetApplicationRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12%\n" +
 	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\rR\x05limit\"\xa8\r\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"\xd0\r\n" +
 	"\vApplication\x12%\n" +
 	"\x0eapplication_id\x18\x01 \x01(\tR\rapplicationId\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x14\n" +
@@ -6689,7 +6992,8 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x06change\x18\x1c \x01(\v2\x18.licorne.v1.OperatorMarkR\x06change\x120\n" +
 	"\x11operator_priority\x18\x1d \x01(\x05H\x00R\x10operatorPriority\x88\x01\x01\x12\x1b\n" +
 	"\tage_bonus\x18\x1e \x01(\x05R\bageBonus\x12-\n" +
-	"\aelastic\x18\x1f \x01(\v2\x13.licorne.v1.ElasticR\aelastic\x1a<\n" +
+	"\aelastic\x18\x1f \x01(\v2\x13.licorne.v1.ElasticR\aelastic\x12\x1b\n" +
+	"\x06reason\x18  \x01(\tH\x01R\x06reason\x88\x01\x01\x1a<\n" +
 	"\x0eAllocatedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
@@ -6702,7 +7006,8 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x13PlaceholderAskEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\x14\n" +
-	"\x12_operator_priority\"o\n" +
+	"\x12_operator_priorityB\t\n" +
+	"\a_reason\"o\n" +
 	"\aElastic\x12\x12\n" +
 	"\x04size\x18\x01 \x01(\rR\x04size\x12\x18\n" +
 	"\aleaving\x18\x02 \x01(\rR\aleaving\x12\x10\n" +
@@ -7077,7 +7382,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"preemption\x12@\n" +
 	"\x0eexpected_start\x18\n" +
 	" \x01(\v2\x19.licorne.v1.ExpectedStartR\rexpectedStart\x12\x1b\n" +
-	"\tage_bonus\x18\v \x01(\x05R\bageBonus\"\xcb\x01\n" +
+	"\tage_bonus\x18\v \x01(\x05R\bageBonus\"\x9d\x02\n" +
 	"\rExpectedStart\x12\x1f\n" +
 	"\tstarts_at\x18\x01 \x01(\x03B\x020\x01R\bstartsAt\x12\x1e\n" +
 	"\n" +
@@ -7088,7 +7393,10 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\bstart_by\x18\x04 \x01(\x03B\x020\x01R\astartBy\x12\x1d\n" +
 	"\n" +
 	"asks_ahead\x18\x05 \x01(\rR\tasksAhead\x12\x18\n" +
-	"\aunasked\x18\x06 \x01(\bR\aunasked\"\x85\x01\n" +
+	"\aunasked\x18\x06 \x01(\bR\aunasked\x12\x1e\n" +
+	"\bearliest\x18\a \x01(\x03B\x020\x01R\bearliest\x12\x1a\n" +
+	"\x06latest\x18\b \x01(\x03B\x020\x01R\x06latest\x12\x14\n" +
+	"\x05level\x18\t \x01(\rR\x05level\"\x85\x01\n" +
 	"\x13ListCalendarRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x1b\n" +
@@ -7252,9 +7560,10 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01*4\n" +
 	"\tUsageKind\x12\x12\n" +
 	"\x0eUSAGE_OF_USERS\x10\x00\x12\x13\n" +
-	"\x0fUSAGE_OF_GROUPS\x10\x012\x9e\f\n" +
+	"\x0fUSAGE_OF_GROUPS\x10\x012\xe8\f\n" +
 	"\x05State\x12H\n" +
-	"\tGetServer\x12\x1c.licorne.v1.GetServerRequest\x1a\x1d.licorne.v1.GetServerResponse\x12B\n" +
+	"\tGetServer\x12\x1c.licorne.v1.GetServerRequest\x1a\x1d.licorne.v1.GetServerResponse\x12H\n" +
+	"\tGetHealth\x12\x1c.licorne.v1.GetHealthRequest\x1a\x1d.licorne.v1.GetHealthResponse\x12B\n" +
 	"\aListRms\x12\x1a.licorne.v1.ListRmsRequest\x1a\x1b.licorne.v1.ListRmsResponse\x12W\n" +
 	"\x0eListPartitions\x12!.licorne.v1.ListPartitionsRequest\x1a\".licorne.v1.ListPartitionsResponse\x12K\n" +
 	"\n" +
@@ -7292,310 +7601,316 @@ func file_licorne_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_licorne_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 139)
+var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 142)
 var file_licorne_v1_state_proto_goTypes = []any{
 	(UsageKind)(0),                    // 0: licorne.v1.UsageKind
-	(*GetServerRequest)(nil),          // 1: licorne.v1.GetServerRequest
-	(*GetServerResponse)(nil),         // 2: licorne.v1.GetServerResponse
-	(*ListRmsRequest)(nil),            // 3: licorne.v1.ListRmsRequest
-	(*ListRmsResponse)(nil),           // 4: licorne.v1.ListRmsResponse
-	(*ResourceManager)(nil),           // 5: licorne.v1.ResourceManager
-	(*RmAmounts)(nil),                 // 6: licorne.v1.RmAmounts
-	(*ListPartitionsRequest)(nil),     // 7: licorne.v1.ListPartitionsRequest
-	(*ListPartitionsResponse)(nil),    // 8: licorne.v1.ListPartitionsResponse
-	(*Partition)(nil),                 // 9: licorne.v1.Partition
-	(*ListQueuesRequest)(nil),         // 10: licorne.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),        // 11: licorne.v1.ListQueuesResponse
-	(*Queue)(nil),                     // 12: licorne.v1.Queue
-	(*FairShare)(nil),                 // 13: licorne.v1.FairShare
-	(*HoursBudget)(nil),               // 14: licorne.v1.HoursBudget
-	(*ListApplicationsRequest)(nil),   // 15: licorne.v1.ListApplicationsRequest
-	(*ListApplicationsResponse)(nil),  // 16: licorne.v1.ListApplicationsResponse
-	(*GetApplicationRequest)(nil),     // 17: licorne.v1.GetApplicationRequest
-	(*Application)(nil),               // 18: licorne.v1.Application
-	(*Elastic)(nil),                   // 19: licorne.v1.Elastic
-	(*TaskGroup)(nil),                 // 20: licorne.v1.TaskGroup
-	(*StateChange)(nil),               // 21: licorne.v1.StateChange
-	(*Ask)(nil),                       // 22: licorne.v1.Ask
-	(*AllocationLogEntry)(nil),        // 23: licorne.v1.AllocationLogEntry
-	(*Allocation)(nil),                // 24: licorne.v1.Allocation
-	(*ListPreemptionsRequest)(nil),    // 25: licorne.v1.ListPreemptionsRequest
-	(*ListPreemptionsResponse)(nil),   // 26: licorne.v1.ListPreemptionsResponse
-	(*Preemption)(nil),                // 27: licorne.v1.Preemption
-	(*SparedAllocation)(nil),          // 28: licorne.v1.SparedAllocation
-	(*PreemptionQueue)(nil),           // 29: licorne.v1.PreemptionQueue
-	(*ListNodesRequest)(nil),          // 30: licorne.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),         // 31: licorne.v1.ListNodesResponse
-	(*Node)(nil),                      // 32: licorne.v1.Node
-	(*OperatorMark)(nil),              // 33: licorne.v1.OperatorMark
-	(*NodeDrain)(nil),                 // 34: licorne.v1.NodeDrain
-	(*Reservation)(nil),               // 35: licorne.v1.Reservation
-	(*HolderReason)(nil),              // 36: licorne.v1.HolderReason
-	(*ListReservationsRequest)(nil),   // 37: licorne.v1.ListReservationsRequest
-	(*ListReservationsResponse)(nil),  // 38: licorne.v1.ListReservationsResponse
-	(*ListUsageRequest)(nil),          // 39: licorne.v1.ListUsageRequest
-	(*ListUsageResponse)(nil),         // 40: licorne.v1.ListUsageResponse
-	(*Usage)(nil),                     // 41: licorne.v1.Usage
-	(*QueueUsage)(nil),                // 42: licorne.v1.QueueUsage
-	(*ListOutstandingRequest)(nil),    // 43: licorne.v1.ListOutstandingRequest
-	(*ListOutstandingResponse)(nil),   // 44: licorne.v1.ListOutstandingResponse
-	(*OutstandingShape)(nil),          // 45: licorne.v1.OutstandingShape
-	(*ListReasonsRequest)(nil),        // 46: licorne.v1.ListReasonsRequest
-	(*ListReasonsResponse)(nil),       // 47: licorne.v1.ListReasonsResponse
-	(*WaitReason)(nil),                // 48: licorne.v1.WaitReason
-	(*ReasonQueue)(nil),               // 49: licorne.v1.ReasonQueue
-	(*ReasonCause)(nil),               // 50: licorne.v1.ReasonCause
-	(*ListResourceHoursRequest)(nil),  // 51: licorne.v1.ListResourceHoursRequest
-	(*ListResourceHoursResponse)(nil), // 52: licorne.v1.ListResourceHoursResponse
-	(*ResourceHours)(nil),             // 53: licorne.v1.ResourceHours
-	(*ListEventsRequest)(nil),         // 54: licorne.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),        // 55: licorne.v1.ListEventsResponse
-	(*Event)(nil),                     // 56: licorne.v1.Event
-	(*WatchEventsRequest)(nil),        // 57: licorne.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),       // 58: licorne.v1.WatchEventsResponse
-	(*ExplainRequest)(nil),            // 59: licorne.v1.ExplainRequest
-	(*ExplainResponse)(nil),           // 60: licorne.v1.ExplainResponse
-	(*ExpectedStart)(nil),             // 61: licorne.v1.ExpectedStart
-	(*ListCalendarRequest)(nil),       // 62: licorne.v1.ListCalendarRequest
-	(*ListCalendarResponse)(nil),      // 63: licorne.v1.ListCalendarResponse
-	(*CalendarEntry)(nil),             // 64: licorne.v1.CalendarEntry
-	(*ListTopologyRequest)(nil),       // 65: licorne.v1.ListTopologyRequest
-	(*ListTopologyResponse)(nil),      // 66: licorne.v1.ListTopologyResponse
-	(*TopologyDomain)(nil),            // 67: licorne.v1.TopologyDomain
-	(*Check)(nil),                     // 68: licorne.v1.Check
-	(*BudgetHolder)(nil),              // 69: licorne.v1.BudgetHolder
-	(*QueueReservations)(nil),         // 70: licorne.v1.QueueReservations
-	(*ReservationBound)(nil),          // 71: licorne.v1.ReservationBound
-	(*ListBudgetsRequest)(nil),        // 72: licorne.v1.ListBudgetsRequest
-	(*ListBudgetsResponse)(nil),       // 73: licorne.v1.ListBudgetsResponse
-	(*Budget)(nil),                    // 74: licorne.v1.Budget
-	(*BudgetMember)(nil),              // 75: licorne.v1.BudgetMember
-	(*BudgetHolding)(nil),             // 76: licorne.v1.BudgetHolding
-	nil,                               // 77: licorne.v1.Partition.CapacityEntry
-	nil,                               // 78: licorne.v1.Partition.AllocatedEntry
-	nil,                               // 79: licorne.v1.Partition.ApplicationsEntry
-	nil,                               // 80: licorne.v1.Partition.NodeSortWeightsEntry
-	nil,                               // 81: licorne.v1.Queue.GuaranteedEntry
-	nil,                               // 82: licorne.v1.Queue.MaxEntry
-	nil,                               // 83: licorne.v1.Queue.AllocatedEntry
-	nil,                               // 84: licorne.v1.Queue.PendingEntry
-	nil,                               // 85: licorne.v1.Queue.HeadroomEntry
-	nil,                               // 86: licorne.v1.Queue.PropertiesEntry
-	nil,                               // 87: licorne.v1.Queue.PreemptingEntry
-	nil,                               // 88: licorne.v1.Queue.PromisedEntry
-	nil,                               // 89: licorne.v1.Queue.FairMaxEntry
-	nil,                               // 90: licorne.v1.FairShare.DecayedEntry
-	nil,                               // 91: licorne.v1.Application.AllocatedEntry
-	nil,                               // 92: licorne.v1.Application.PendingEntry
-	nil,                               // 93: licorne.v1.Application.PlaceholderAllocatedEntry
-	nil,                               // 94: licorne.v1.Application.PlaceholderAskEntry
-	nil,                               // 95: licorne.v1.TaskGroup.MinResourceEntry
-	nil,                               // 96: licorne.v1.Ask.ResourcesEntry
-	nil,                               // 97: licorne.v1.Ask.TagsEntry
-	nil,                               // 98: licorne.v1.Allocation.ResourcesEntry
-	nil,                               // 99: licorne.v1.Allocation.TagsEntry
-	nil,                               // 100: licorne.v1.Preemption.ResourcesEntry
-	nil,                               // 101: licorne.v1.PreemptionQueue.GuaranteedEntry
-	nil,                               // 102: licorne.v1.PreemptionQueue.MaxEntry
-	nil,                               // 103: licorne.v1.PreemptionQueue.AllocatedEntry
-	nil,                               // 104: licorne.v1.PreemptionQueue.PreemptingEntry
-	nil,                               // 105: licorne.v1.PreemptionQueue.PromisedEntry
-	nil,                               // 106: licorne.v1.Node.CapacityEntry
-	nil,                               // 107: licorne.v1.Node.AllocatedEntry
-	nil,                               // 108: licorne.v1.Node.OccupiedEntry
-	nil,                               // 109: licorne.v1.Node.AvailableEntry
-	nil,                               // 110: licorne.v1.Node.AttributesEntry
-	nil,                               // 111: licorne.v1.Node.KeptEntry
-	nil,                               // 112: licorne.v1.Reservation.KeptEntry
-	nil,                               // 113: licorne.v1.HolderReason.LacksEntry
-	nil,                               // 114: licorne.v1.Usage.ApplicationGroupsEntry
-	nil,                               // 115: licorne.v1.QueueUsage.AllocatedEntry
-	nil,                               // 116: licorne.v1.QueueUsage.MaxEntry
-	nil,                               // 117: licorne.v1.OutstandingShape.ResourcesEntry
-	nil,                               // 118: licorne.v1.OutstandingShape.QueuesEntry
-	nil,                               // 119: licorne.v1.WaitReason.ResourcesEntry
-	nil,                               // 120: licorne.v1.ResourceHours.HoursEntry
-	nil,                               // 121: licorne.v1.ResourceHours.PreemptedHoursEntry
-	nil,                               // 122: licorne.v1.CalendarEntry.RequestedEntry
-	nil,                               // 123: licorne.v1.ListTopologyRequest.ShapeEntry
-	nil,                               // 124: licorne.v1.ListTopologyResponse.ShapeEntry
-	nil,                               // 125: licorne.v1.TopologyDomain.CapacityEntry
-	nil,                               // 126: licorne.v1.TopologyDomain.AvailableEntry
-	nil,                               // 127: licorne.v1.Check.RequestedEntry
-	nil,                               // 128: licorne.v1.Check.UsedEntry
-	nil,                               // 129: licorne.v1.Check.LimitEntry
-	nil,                               // 130: licorne.v1.Check.CausesEntry
-	nil,                               // 131: licorne.v1.BudgetHolder.UsedEntry
-	nil,                               // 132: licorne.v1.QueueReservations.KeptEntry
-	nil,                               // 133: licorne.v1.Budget.LimitEntry
-	nil,                               // 134: licorne.v1.Budget.UsedEntry
-	nil,                               // 135: licorne.v1.Budget.UnassignedEntry
-	nil,                               // 136: licorne.v1.BudgetHolding.UsedEntry
-	nil,                               // 137: licorne.v1.BudgetHolding.SliceEntry
-	nil,                               // 138: licorne.v1.BudgetHolding.WantedEntry
-	nil,                               // 139: licorne.v1.BudgetHolding.OverdraftEntry
-	(*si.EventRecord)(nil),            // 140: si.v1.EventRecord
+	(*GetHealthRequest)(nil),          // 1: licorne.v1.GetHealthRequest
+	(*GetHealthResponse)(nil),         // 2: licorne.v1.GetHealthResponse
+	(*Finding)(nil),                   // 3: licorne.v1.Finding
+	(*GetServerRequest)(nil),          // 4: licorne.v1.GetServerRequest
+	(*GetServerResponse)(nil),         // 5: licorne.v1.GetServerResponse
+	(*ListRmsRequest)(nil),            // 6: licorne.v1.ListRmsRequest
+	(*ListRmsResponse)(nil),           // 7: licorne.v1.ListRmsResponse
+	(*ResourceManager)(nil),           // 8: licorne.v1.ResourceManager
+	(*RmAmounts)(nil),                 // 9: licorne.v1.RmAmounts
+	(*ListPartitionsRequest)(nil),     // 10: licorne.v1.ListPartitionsRequest
+	(*ListPartitionsResponse)(nil),    // 11: licorne.v1.ListPartitionsResponse
+	(*Partition)(nil),                 // 12: licorne.v1.Partition
+	(*ListQueuesRequest)(nil),         // 13: licorne.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),        // 14: licorne.v1.ListQueuesResponse
+	(*Queue)(nil),                     // 15: licorne.v1.Queue
+	(*FairShare)(nil),                 // 16: licorne.v1.FairShare
+	(*HoursBudget)(nil),               // 17: licorne.v1.HoursBudget
+	(*ListApplicationsRequest)(nil),   // 18: licorne.v1.ListApplicationsRequest
+	(*ListApplicationsResponse)(nil),  // 19: licorne.v1.ListApplicationsResponse
+	(*GetApplicationRequest)(nil),     // 20: licorne.v1.GetApplicationRequest
+	(*Application)(nil),               // 21: licorne.v1.Application
+	(*Elastic)(nil),                   // 22: licorne.v1.Elastic
+	(*TaskGroup)(nil),                 // 23: licorne.v1.TaskGroup
+	(*StateChange)(nil),               // 24: licorne.v1.StateChange
+	(*Ask)(nil),                       // 25: licorne.v1.Ask
+	(*AllocationLogEntry)(nil),        // 26: licorne.v1.AllocationLogEntry
+	(*Allocation)(nil),                // 27: licorne.v1.Allocation
+	(*ListPreemptionsRequest)(nil),    // 28: licorne.v1.ListPreemptionsRequest
+	(*ListPreemptionsResponse)(nil),   // 29: licorne.v1.ListPreemptionsResponse
+	(*Preemption)(nil),                // 30: licorne.v1.Preemption
+	(*SparedAllocation)(nil),          // 31: licorne.v1.SparedAllocation
+	(*PreemptionQueue)(nil),           // 32: licorne.v1.PreemptionQueue
+	(*ListNodesRequest)(nil),          // 33: licorne.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),         // 34: licorne.v1.ListNodesResponse
+	(*Node)(nil),                      // 35: licorne.v1.Node
+	(*OperatorMark)(nil),              // 36: licorne.v1.OperatorMark
+	(*NodeDrain)(nil),                 // 37: licorne.v1.NodeDrain
+	(*Reservation)(nil),               // 38: licorne.v1.Reservation
+	(*HolderReason)(nil),              // 39: licorne.v1.HolderReason
+	(*ListReservationsRequest)(nil),   // 40: licorne.v1.ListReservationsRequest
+	(*ListReservationsResponse)(nil),  // 41: licorne.v1.ListReservationsResponse
+	(*ListUsageRequest)(nil),          // 42: licorne.v1.ListUsageRequest
+	(*ListUsageResponse)(nil),         // 43: licorne.v1.ListUsageResponse
+	(*Usage)(nil),                     // 44: licorne.v1.Usage
+	(*QueueUsage)(nil),                // 45: licorne.v1.QueueUsage
+	(*ListOutstandingRequest)(nil),    // 46: licorne.v1.ListOutstandingRequest
+	(*ListOutstandingResponse)(nil),   // 47: licorne.v1.ListOutstandingResponse
+	(*OutstandingShape)(nil),          // 48: licorne.v1.OutstandingShape
+	(*ListReasonsRequest)(nil),        // 49: licorne.v1.ListReasonsRequest
+	(*ListReasonsResponse)(nil),       // 50: licorne.v1.ListReasonsResponse
+	(*WaitReason)(nil),                // 51: licorne.v1.WaitReason
+	(*ReasonQueue)(nil),               // 52: licorne.v1.ReasonQueue
+	(*ReasonCause)(nil),               // 53: licorne.v1.ReasonCause
+	(*ListResourceHoursRequest)(nil),  // 54: licorne.v1.ListResourceHoursRequest
+	(*ListResourceHoursResponse)(nil), // 55: licorne.v1.ListResourceHoursResponse
+	(*ResourceHours)(nil),             // 56: licorne.v1.ResourceHours
+	(*ListEventsRequest)(nil),         // 57: licorne.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),        // 58: licorne.v1.ListEventsResponse
+	(*Event)(nil),                     // 59: licorne.v1.Event
+	(*WatchEventsRequest)(nil),        // 60: licorne.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),       // 61: licorne.v1.WatchEventsResponse
+	(*ExplainRequest)(nil),            // 62: licorne.v1.ExplainRequest
+	(*ExplainResponse)(nil),           // 63: licorne.v1.ExplainResponse
+	(*ExpectedStart)(nil),             // 64: licorne.v1.ExpectedStart
+	(*ListCalendarRequest)(nil),       // 65: licorne.v1.ListCalendarRequest
+	(*ListCalendarResponse)(nil),      // 66: licorne.v1.ListCalendarResponse
+	(*CalendarEntry)(nil),             // 67: licorne.v1.CalendarEntry
+	(*ListTopologyRequest)(nil),       // 68: licorne.v1.ListTopologyRequest
+	(*ListTopologyResponse)(nil),      // 69: licorne.v1.ListTopologyResponse
+	(*TopologyDomain)(nil),            // 70: licorne.v1.TopologyDomain
+	(*Check)(nil),                     // 71: licorne.v1.Check
+	(*BudgetHolder)(nil),              // 72: licorne.v1.BudgetHolder
+	(*QueueReservations)(nil),         // 73: licorne.v1.QueueReservations
+	(*ReservationBound)(nil),          // 74: licorne.v1.ReservationBound
+	(*ListBudgetsRequest)(nil),        // 75: licorne.v1.ListBudgetsRequest
+	(*ListBudgetsResponse)(nil),       // 76: licorne.v1.ListBudgetsResponse
+	(*Budget)(nil),                    // 77: licorne.v1.Budget
+	(*BudgetMember)(nil),              // 78: licorne.v1.BudgetMember
+	(*BudgetHolding)(nil),             // 79: licorne.v1.BudgetHolding
+	nil,                               // 80: licorne.v1.Partition.CapacityEntry
+	nil,                               // 81: licorne.v1.Partition.AllocatedEntry
+	nil,                               // 82: licorne.v1.Partition.ApplicationsEntry
+	nil,                               // 83: licorne.v1.Partition.NodeSortWeightsEntry
+	nil,                               // 84: licorne.v1.Queue.GuaranteedEntry
+	nil,                               // 85: licorne.v1.Queue.MaxEntry
+	nil,                               // 86: licorne.v1.Queue.AllocatedEntry
+	nil,                               // 87: licorne.v1.Queue.PendingEntry
+	nil,                               // 88: licorne.v1.Queue.HeadroomEntry
+	nil,                               // 89: licorne.v1.Queue.PropertiesEntry
+	nil,                               // 90: licorne.v1.Queue.PreemptingEntry
+	nil,                               // 91: licorne.v1.Queue.PromisedEntry
+	nil,                               // 92: licorne.v1.Queue.FairMaxEntry
+	nil,                               // 93: licorne.v1.FairShare.DecayedEntry
+	nil,                               // 94: licorne.v1.Application.AllocatedEntry
+	nil,                               // 95: licorne.v1.Application.PendingEntry
+	nil,                               // 96: licorne.v1.Application.PlaceholderAllocatedEntry
+	nil,                               // 97: licorne.v1.Application.PlaceholderAskEntry
+	nil,                               // 98: licorne.v1.TaskGroup.MinResourceEntry
+	nil,                               // 99: licorne.v1.Ask.ResourcesEntry
+	nil,                               // 100: licorne.v1.Ask.TagsEntry
+	nil,                               // 101: licorne.v1.Allocation.ResourcesEntry
+	nil,                               // 102: licorne.v1.Allocation.TagsEntry
+	nil,                               // 103: licorne.v1.Preemption.ResourcesEntry
+	nil,                               // 104: licorne.v1.PreemptionQueue.GuaranteedEntry
+	nil,                               // 105: licorne.v1.PreemptionQueue.MaxEntry
+	nil,                               // 106: licorne.v1.PreemptionQueue.AllocatedEntry
+	nil,                               // 107: licorne.v1.PreemptionQueue.PreemptingEntry
+	nil,                               // 108: licorne.v1.PreemptionQueue.PromisedEntry
+	nil,                               // 109: licorne.v1.Node.CapacityEntry
+	nil,                               // 110: licorne.v1.Node.AllocatedEntry
+	nil,                               // 111: licorne.v1.Node.OccupiedEntry
+	nil,                               // 112: licorne.v1.Node.AvailableEntry
+	nil,                               // 113: licorne.v1.Node.AttributesEntry
+	nil,                               // 114: licorne.v1.Node.KeptEntry
+	nil,                               // 115: licorne.v1.Reservation.KeptEntry
+	nil,                               // 116: licorne.v1.HolderReason.LacksEntry
+	nil,                               // 117: licorne.v1.Usage.ApplicationGroupsEntry
+	nil,                               // 118: licorne.v1.QueueUsage.AllocatedEntry
+	nil,                               // 119: licorne.v1.QueueUsage.MaxEntry
+	nil,                               // 120: licorne.v1.OutstandingShape.ResourcesEntry
+	nil,                               // 121: licorne.v1.OutstandingShape.QueuesEntry
+	nil,                               // 122: licorne.v1.WaitReason.ResourcesEntry
+	nil,                               // 123: licorne.v1.ResourceHours.HoursEntry
+	nil,                               // 124: licorne.v1.ResourceHours.PreemptedHoursEntry
+	nil,                               // 125: licorne.v1.CalendarEntry.RequestedEntry
+	nil,                               // 126: licorne.v1.ListTopologyRequest.ShapeEntry
+	nil,                               // 127: licorne.v1.ListTopologyResponse.ShapeEntry
+	nil,                               // 128: licorne.v1.TopologyDomain.CapacityEntry
+	nil,                               // 129: licorne.v1.TopologyDomain.AvailableEntry
+	nil,                               // 130: licorne.v1.Check.RequestedEntry
+	nil,                               // 131: licorne.v1.Check.UsedEntry
+	nil,                               // 132: licorne.v1.Check.LimitEntry
+	nil,                               // 133: licorne.v1.Check.CausesEntry
+	nil,                               // 134: licorne.v1.BudgetHolder.UsedEntry
+	nil,                               // 135: licorne.v1.QueueReservations.KeptEntry
+	nil,                               // 136: licorne.v1.Budget.LimitEntry
+	nil,                               // 137: licorne.v1.Budget.UsedEntry
+	nil,                               // 138: licorne.v1.Budget.UnassignedEntry
+	nil,                               // 139: licorne.v1.BudgetHolding.UsedEntry
+	nil,                               // 140: licorne.v1.BudgetHolding.SliceEntry
+	nil,                               // 141: licorne.v1.BudgetHolding.WantedEntry
+	nil,                               // 142: licorne.v1.BudgetHolding.OverdraftEntry
+	(*si.EventRecord)(nil),            // 143: si.v1.EventRecord
 }
 var file_licorne_v1_state_proto_depIdxs = []int32{
-	5,   // 0: licorne.v1.ListRmsResponse.rms:type_name -> licorne.v1.ResourceManager
-	6,   // 1: licorne.v1.ResourceManager.counts:type_name -> licorne.v1.RmAmounts
-	6,   // 2: licorne.v1.ResourceManager.caps:type_name -> licorne.v1.RmAmounts
-	9,   // 3: licorne.v1.ListPartitionsResponse.partitions:type_name -> licorne.v1.Partition
-	77,  // 4: licorne.v1.Partition.capacity:type_name -> licorne.v1.Partition.CapacityEntry
-	78,  // 5: licorne.v1.Partition.allocated:type_name -> licorne.v1.Partition.AllocatedEntry
-	79,  // 6: licorne.v1.Partition.applications:type_name -> licorne.v1.Partition.ApplicationsEntry
-	80,  // 7: licorne.v1.Partition.node_sort_weights:type_name -> licorne.v1.Partition.NodeSortWeightsEntry
-	12,  // 8: licorne.v1.ListQueuesResponse.queues:type_name -> licorne.v1.Queue
-	81,  // 9: licorne.v1.Queue.guaranteed:type_name -> licorne.v1.Queue.GuaranteedEntry
-	82,  // 10: licorne.v1.Queue.max:type_name -> licorne.v1.Queue.MaxEntry
-	83,  // 11: licorne.v1.Queue.allocated:type_name -> licorne.v1.Queue.AllocatedEntry
-	84,  // 12: licorne.v1.Queue.pending:type_name -> licorne.v1.Queue.PendingEntry
-	85,  // 13: licorne.v1.Queue.headroom:type_name -> licorne.v1.Queue.HeadroomEntry
-	86,  // 14: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
-	87,  // 15: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
-	88,  // 16: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
-	89,  // 17: licorne.v1.Queue.fair_max:type_name -> licorne.v1.Queue.FairMaxEntry
-	33,  // 18: licorne.v1.Queue.stop:type_name -> licorne.v1.OperatorMark
-	13,  // 19: licorne.v1.Queue.fair_share:type_name -> licorne.v1.FairShare
-	14,  // 20: licorne.v1.Queue.hours_budgets:type_name -> licorne.v1.HoursBudget
-	90,  // 21: licorne.v1.FairShare.decayed:type_name -> licorne.v1.FairShare.DecayedEntry
-	18,  // 22: licorne.v1.ListApplicationsResponse.applications:type_name -> licorne.v1.Application
-	91,  // 23: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
-	92,  // 24: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
-	21,  // 25: licorne.v1.Application.state_log:type_name -> licorne.v1.StateChange
-	22,  // 26: licorne.v1.Application.asks:type_name -> licorne.v1.Ask
-	24,  // 27: licorne.v1.Application.allocations:type_name -> licorne.v1.Allocation
-	93,  // 28: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
-	94,  // 29: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
-	20,  // 30: licorne.v1.Application.task_groups:type_name -> licorne.v1.TaskGroup
-	33,  // 31: licorne.v1.Application.hold:type_name -> licorne.v1.OperatorMark
-	33,  // 32: licorne.v1.Application.change:type_name -> licorne.v1.OperatorMark
-	19,  // 33: licorne.v1.Application.elastic:type_name -> licorne.v1.Elastic
-	95,  // 34: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
-	96,  // 35: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
-	97,  // 36: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
-	23,  // 37: licorne.v1.Ask.allocation_log:type_name -> licorne.v1.AllocationLogEntry
-	98,  // 38: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
-	99,  // 39: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
-	27,  // 40: licorne.v1.ListPreemptionsResponse.preemptions:type_name -> licorne.v1.Preemption
-	100, // 41: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
-	29,  // 42: licorne.v1.Preemption.victim_queue:type_name -> licorne.v1.PreemptionQueue
-	29,  // 43: licorne.v1.Preemption.beneficiary_queue:type_name -> licorne.v1.PreemptionQueue
-	28,  // 44: licorne.v1.Preemption.spared:type_name -> licorne.v1.SparedAllocation
-	101, // 45: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
-	102, // 46: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
-	103, // 47: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
-	104, // 48: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
-	105, // 49: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
-	32,  // 50: licorne.v1.ListNodesResponse.nodes:type_name -> licorne.v1.Node
-	106, // 51: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
-	107, // 52: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
-	108, // 53: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
-	109, // 54: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
-	110, // 55: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
-	35,  // 56: licorne.v1.Node.reservations:type_name -> licorne.v1.Reservation
-	111, // 57: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
-	33,  // 58: licorne.v1.Node.cordon:type_name -> licorne.v1.OperatorMark
-	34,  // 59: licorne.v1.Node.drain:type_name -> licorne.v1.NodeDrain
-	112, // 60: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
-	36,  // 61: licorne.v1.Reservation.reason:type_name -> licorne.v1.HolderReason
-	113, // 62: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
-	35,  // 63: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
-	0,   // 64: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
-	41,  // 65: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
-	114, // 66: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
-	42,  // 67: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
-	115, // 68: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
-	116, // 69: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
-	42,  // 70: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
-	13,  // 71: licorne.v1.QueueUsage.fair_share:type_name -> licorne.v1.FairShare
-	45,  // 72: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
-	117, // 73: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
-	118, // 74: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
-	48,  // 75: licorne.v1.ListReasonsResponse.reasons:type_name -> licorne.v1.WaitReason
-	119, // 76: licorne.v1.WaitReason.resources:type_name -> licorne.v1.WaitReason.ResourcesEntry
-	49,  // 77: licorne.v1.WaitReason.first_queues:type_name -> licorne.v1.ReasonQueue
-	50,  // 78: licorne.v1.WaitReason.causes:type_name -> licorne.v1.ReasonCause
-	53,  // 79: licorne.v1.ListResourceHoursResponse.rows:type_name -> licorne.v1.ResourceHours
-	120, // 80: licorne.v1.ResourceHours.hours:type_name -> licorne.v1.ResourceHours.HoursEntry
-	121, // 81: licorne.v1.ResourceHours.preempted_hours:type_name -> licorne.v1.ResourceHours.PreemptedHoursEntry
-	56,  // 82: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
-	140, // 83: licorne.v1.Event.record:type_name -> si.v1.EventRecord
-	56,  // 84: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
-	68,  // 85: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
-	27,  // 86: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
-	61,  // 87: licorne.v1.ExplainResponse.expected_start:type_name -> licorne.v1.ExpectedStart
-	64,  // 88: licorne.v1.ListCalendarResponse.entries:type_name -> licorne.v1.CalendarEntry
-	61,  // 89: licorne.v1.CalendarEntry.start:type_name -> licorne.v1.ExpectedStart
-	122, // 90: licorne.v1.CalendarEntry.requested:type_name -> licorne.v1.CalendarEntry.RequestedEntry
-	123, // 91: licorne.v1.ListTopologyRequest.shape:type_name -> licorne.v1.ListTopologyRequest.ShapeEntry
-	124, // 92: licorne.v1.ListTopologyResponse.shape:type_name -> licorne.v1.ListTopologyResponse.ShapeEntry
-	67,  // 93: licorne.v1.ListTopologyResponse.domains:type_name -> licorne.v1.TopologyDomain
-	125, // 94: licorne.v1.TopologyDomain.capacity:type_name -> licorne.v1.TopologyDomain.CapacityEntry
-	126, // 95: licorne.v1.TopologyDomain.available:type_name -> licorne.v1.TopologyDomain.AvailableEntry
-	127, // 96: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
-	128, // 97: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
-	129, // 98: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
-	130, // 99: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
-	70,  // 100: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
-	71,  // 101: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
-	69,  // 102: licorne.v1.Check.holders:type_name -> licorne.v1.BudgetHolder
-	131, // 103: licorne.v1.BudgetHolder.used:type_name -> licorne.v1.BudgetHolder.UsedEntry
-	132, // 104: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
-	36,  // 105: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
-	74,  // 106: licorne.v1.ListBudgetsResponse.budgets:type_name -> licorne.v1.Budget
-	133, // 107: licorne.v1.Budget.limit:type_name -> licorne.v1.Budget.LimitEntry
-	75,  // 108: licorne.v1.Budget.members:type_name -> licorne.v1.BudgetMember
-	134, // 109: licorne.v1.Budget.used:type_name -> licorne.v1.Budget.UsedEntry
-	135, // 110: licorne.v1.Budget.unassigned:type_name -> licorne.v1.Budget.UnassignedEntry
-	76,  // 111: licorne.v1.Budget.holdings:type_name -> licorne.v1.BudgetHolding
-	136, // 112: licorne.v1.BudgetHolding.used:type_name -> licorne.v1.BudgetHolding.UsedEntry
-	137, // 113: licorne.v1.BudgetHolding.slice:type_name -> licorne.v1.BudgetHolding.SliceEntry
-	138, // 114: licorne.v1.BudgetHolding.wanted:type_name -> licorne.v1.BudgetHolding.WantedEntry
-	139, // 115: licorne.v1.BudgetHolding.overdraft:type_name -> licorne.v1.BudgetHolding.OverdraftEntry
-	1,   // 116: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
-	3,   // 117: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
-	7,   // 118: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
-	10,  // 119: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
-	15,  // 120: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
-	17,  // 121: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
-	30,  // 122: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
-	59,  // 123: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
-	39,  // 124: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
-	37,  // 125: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
-	25,  // 126: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
-	43,  // 127: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
-	46,  // 128: licorne.v1.State.ListReasons:input_type -> licorne.v1.ListReasonsRequest
-	51,  // 129: licorne.v1.State.ListResourceHours:input_type -> licorne.v1.ListResourceHoursRequest
-	62,  // 130: licorne.v1.State.ListCalendar:input_type -> licorne.v1.ListCalendarRequest
-	65,  // 131: licorne.v1.State.ListTopology:input_type -> licorne.v1.ListTopologyRequest
-	72,  // 132: licorne.v1.State.ListBudgets:input_type -> licorne.v1.ListBudgetsRequest
-	54,  // 133: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
-	57,  // 134: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
-	2,   // 135: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
-	4,   // 136: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
-	8,   // 137: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
-	11,  // 138: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
-	16,  // 139: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
-	18,  // 140: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
-	31,  // 141: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
-	60,  // 142: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
-	40,  // 143: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
-	38,  // 144: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
-	26,  // 145: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
-	44,  // 146: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
-	47,  // 147: licorne.v1.State.ListReasons:output_type -> licorne.v1.ListReasonsResponse
-	52,  // 148: licorne.v1.State.ListResourceHours:output_type -> licorne.v1.ListResourceHoursResponse
-	63,  // 149: licorne.v1.State.ListCalendar:output_type -> licorne.v1.ListCalendarResponse
-	66,  // 150: licorne.v1.State.ListTopology:output_type -> licorne.v1.ListTopologyResponse
-	73,  // 151: licorne.v1.State.ListBudgets:output_type -> licorne.v1.ListBudgetsResponse
-	55,  // 152: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
-	58,  // 153: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
-	135, // [135:154] is the sub-list for method output_type
-	116, // [116:135] is the sub-list for method input_type
-	116, // [116:116] is the sub-list for extension type_name
-	116, // [116:116] is the sub-list for extension extendee
-	0,   // [0:116] is the sub-list for field type_name
+	3,   // 0: licorne.v1.GetHealthResponse.findings:type_name -> licorne.v1.Finding
+	8,   // 1: licorne.v1.ListRmsResponse.rms:type_name -> licorne.v1.ResourceManager
+	9,   // 2: licorne.v1.ResourceManager.counts:type_name -> licorne.v1.RmAmounts
+	9,   // 3: licorne.v1.ResourceManager.caps:type_name -> licorne.v1.RmAmounts
+	12,  // 4: licorne.v1.ListPartitionsResponse.partitions:type_name -> licorne.v1.Partition
+	80,  // 5: licorne.v1.Partition.capacity:type_name -> licorne.v1.Partition.CapacityEntry
+	81,  // 6: licorne.v1.Partition.allocated:type_name -> licorne.v1.Partition.AllocatedEntry
+	82,  // 7: licorne.v1.Partition.applications:type_name -> licorne.v1.Partition.ApplicationsEntry
+	83,  // 8: licorne.v1.Partition.node_sort_weights:type_name -> licorne.v1.Partition.NodeSortWeightsEntry
+	15,  // 9: licorne.v1.ListQueuesResponse.queues:type_name -> licorne.v1.Queue
+	84,  // 10: licorne.v1.Queue.guaranteed:type_name -> licorne.v1.Queue.GuaranteedEntry
+	85,  // 11: licorne.v1.Queue.max:type_name -> licorne.v1.Queue.MaxEntry
+	86,  // 12: licorne.v1.Queue.allocated:type_name -> licorne.v1.Queue.AllocatedEntry
+	87,  // 13: licorne.v1.Queue.pending:type_name -> licorne.v1.Queue.PendingEntry
+	88,  // 14: licorne.v1.Queue.headroom:type_name -> licorne.v1.Queue.HeadroomEntry
+	89,  // 15: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
+	90,  // 16: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
+	91,  // 17: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
+	92,  // 18: licorne.v1.Queue.fair_max:type_name -> licorne.v1.Queue.FairMaxEntry
+	36,  // 19: licorne.v1.Queue.stop:type_name -> licorne.v1.OperatorMark
+	16,  // 20: licorne.v1.Queue.fair_share:type_name -> licorne.v1.FairShare
+	17,  // 21: licorne.v1.Queue.hours_budgets:type_name -> licorne.v1.HoursBudget
+	93,  // 22: licorne.v1.FairShare.decayed:type_name -> licorne.v1.FairShare.DecayedEntry
+	21,  // 23: licorne.v1.ListApplicationsResponse.applications:type_name -> licorne.v1.Application
+	94,  // 24: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
+	95,  // 25: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
+	24,  // 26: licorne.v1.Application.state_log:type_name -> licorne.v1.StateChange
+	25,  // 27: licorne.v1.Application.asks:type_name -> licorne.v1.Ask
+	27,  // 28: licorne.v1.Application.allocations:type_name -> licorne.v1.Allocation
+	96,  // 29: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
+	97,  // 30: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
+	23,  // 31: licorne.v1.Application.task_groups:type_name -> licorne.v1.TaskGroup
+	36,  // 32: licorne.v1.Application.hold:type_name -> licorne.v1.OperatorMark
+	36,  // 33: licorne.v1.Application.change:type_name -> licorne.v1.OperatorMark
+	22,  // 34: licorne.v1.Application.elastic:type_name -> licorne.v1.Elastic
+	98,  // 35: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
+	99,  // 36: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
+	100, // 37: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
+	26,  // 38: licorne.v1.Ask.allocation_log:type_name -> licorne.v1.AllocationLogEntry
+	101, // 39: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
+	102, // 40: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
+	30,  // 41: licorne.v1.ListPreemptionsResponse.preemptions:type_name -> licorne.v1.Preemption
+	103, // 42: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
+	32,  // 43: licorne.v1.Preemption.victim_queue:type_name -> licorne.v1.PreemptionQueue
+	32,  // 44: licorne.v1.Preemption.beneficiary_queue:type_name -> licorne.v1.PreemptionQueue
+	31,  // 45: licorne.v1.Preemption.spared:type_name -> licorne.v1.SparedAllocation
+	104, // 46: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
+	105, // 47: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
+	106, // 48: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
+	107, // 49: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
+	108, // 50: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
+	35,  // 51: licorne.v1.ListNodesResponse.nodes:type_name -> licorne.v1.Node
+	109, // 52: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
+	110, // 53: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
+	111, // 54: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
+	112, // 55: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
+	113, // 56: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
+	38,  // 57: licorne.v1.Node.reservations:type_name -> licorne.v1.Reservation
+	114, // 58: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
+	36,  // 59: licorne.v1.Node.cordon:type_name -> licorne.v1.OperatorMark
+	37,  // 60: licorne.v1.Node.drain:type_name -> licorne.v1.NodeDrain
+	115, // 61: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
+	39,  // 62: licorne.v1.Reservation.reason:type_name -> licorne.v1.HolderReason
+	116, // 63: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
+	38,  // 64: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
+	0,   // 65: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
+	44,  // 66: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
+	117, // 67: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
+	45,  // 68: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
+	118, // 69: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
+	119, // 70: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
+	45,  // 71: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
+	16,  // 72: licorne.v1.QueueUsage.fair_share:type_name -> licorne.v1.FairShare
+	48,  // 73: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
+	120, // 74: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
+	121, // 75: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
+	51,  // 76: licorne.v1.ListReasonsResponse.reasons:type_name -> licorne.v1.WaitReason
+	122, // 77: licorne.v1.WaitReason.resources:type_name -> licorne.v1.WaitReason.ResourcesEntry
+	52,  // 78: licorne.v1.WaitReason.first_queues:type_name -> licorne.v1.ReasonQueue
+	53,  // 79: licorne.v1.WaitReason.causes:type_name -> licorne.v1.ReasonCause
+	56,  // 80: licorne.v1.ListResourceHoursResponse.rows:type_name -> licorne.v1.ResourceHours
+	123, // 81: licorne.v1.ResourceHours.hours:type_name -> licorne.v1.ResourceHours.HoursEntry
+	124, // 82: licorne.v1.ResourceHours.preempted_hours:type_name -> licorne.v1.ResourceHours.PreemptedHoursEntry
+	59,  // 83: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
+	143, // 84: licorne.v1.Event.record:type_name -> si.v1.EventRecord
+	59,  // 85: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
+	71,  // 86: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
+	30,  // 87: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
+	64,  // 88: licorne.v1.ExplainResponse.expected_start:type_name -> licorne.v1.ExpectedStart
+	67,  // 89: licorne.v1.ListCalendarResponse.entries:type_name -> licorne.v1.CalendarEntry
+	64,  // 90: licorne.v1.CalendarEntry.start:type_name -> licorne.v1.ExpectedStart
+	125, // 91: licorne.v1.CalendarEntry.requested:type_name -> licorne.v1.CalendarEntry.RequestedEntry
+	126, // 92: licorne.v1.ListTopologyRequest.shape:type_name -> licorne.v1.ListTopologyRequest.ShapeEntry
+	127, // 93: licorne.v1.ListTopologyResponse.shape:type_name -> licorne.v1.ListTopologyResponse.ShapeEntry
+	70,  // 94: licorne.v1.ListTopologyResponse.domains:type_name -> licorne.v1.TopologyDomain
+	128, // 95: licorne.v1.TopologyDomain.capacity:type_name -> licorne.v1.TopologyDomain.CapacityEntry
+	129, // 96: licorne.v1.TopologyDomain.available:type_name -> licorne.v1.TopologyDomain.AvailableEntry
+	130, // 97: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
+	131, // 98: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
+	132, // 99: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
+	133, // 100: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
+	73,  // 101: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
+	74,  // 102: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
+	72,  // 103: licorne.v1.Check.holders:type_name -> licorne.v1.BudgetHolder
+	134, // 104: licorne.v1.BudgetHolder.used:type_name -> licorne.v1.BudgetHolder.UsedEntry
+	135, // 105: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
+	39,  // 106: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
+	77,  // 107: licorne.v1.ListBudgetsResponse.budgets:type_name -> licorne.v1.Budget
+	136, // 108: licorne.v1.Budget.limit:type_name -> licorne.v1.Budget.LimitEntry
+	78,  // 109: licorne.v1.Budget.members:type_name -> licorne.v1.BudgetMember
+	137, // 110: licorne.v1.Budget.used:type_name -> licorne.v1.Budget.UsedEntry
+	138, // 111: licorne.v1.Budget.unassigned:type_name -> licorne.v1.Budget.UnassignedEntry
+	79,  // 112: licorne.v1.Budget.holdings:type_name -> licorne.v1.BudgetHolding
+	139, // 113: licorne.v1.BudgetHolding.used:type_name -> licorne.v1.BudgetHolding.UsedEntry
+	140, // 114: licorne.v1.BudgetHolding.slice:type_name -> licorne.v1.BudgetHolding.SliceEntry
+	141, // 115: licorne.v1.BudgetHolding.wanted:type_name -> licorne.v1.BudgetHolding.WantedEntry
+	142, // 116: licorne.v1.BudgetHolding.overdraft:type_name -> licorne.v1.BudgetHolding.OverdraftEntry
+	4,   // 117: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
+	1,   // 118: licorne.v1.State.GetHealth:input_type -> licorne.v1.GetHealthRequest
+	6,   // 119: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
+	10,  // 120: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
+	13,  // 121: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
+	18,  // 122: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
+	20,  // 123: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
+	33,  // 124: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
+	62,  // 125: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
+	42,  // 126: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
+	40,  // 127: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
+	28,  // 128: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
+	46,  // 129: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
+	49,  // 130: licorne.v1.State.ListReasons:input_type -> licorne.v1.ListReasonsRequest
+	54,  // 131: licorne.v1.State.ListResourceHours:input_type -> licorne.v1.ListResourceHoursRequest
+	65,  // 132: licorne.v1.State.ListCalendar:input_type -> licorne.v1.ListCalendarRequest
+	68,  // 133: licorne.v1.State.ListTopology:input_type -> licorne.v1.ListTopologyRequest
+	75,  // 134: licorne.v1.State.ListBudgets:input_type -> licorne.v1.ListBudgetsRequest
+	57,  // 135: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
+	60,  // 136: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
+	5,   // 137: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
+	2,   // 138: licorne.v1.State.GetHealth:output_type -> licorne.v1.GetHealthResponse
+	7,   // 139: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
+	11,  // 140: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
+	14,  // 141: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
+	19,  // 142: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
+	21,  // 143: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
+	34,  // 144: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
+	63,  // 145: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
+	43,  // 146: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
+	41,  // 147: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
+	29,  // 148: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
+	47,  // 149: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
+	50,  // 150: licorne.v1.State.ListReasons:output_type -> licorne.v1.ListReasonsResponse
+	55,  // 151: licorne.v1.State.ListResourceHours:output_type -> licorne.v1.ListResourceHoursResponse
+	66,  // 152: licorne.v1.State.ListCalendar:output_type -> licorne.v1.ListCalendarResponse
+	69,  // 153: licorne.v1.State.ListTopology:output_type -> licorne.v1.ListTopologyResponse
+	76,  // 154: licorne.v1.State.ListBudgets:output_type -> licorne.v1.ListBudgetsResponse
+	58,  // 155: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
+	61,  // 156: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
+	137, // [137:157] is the sub-list for method output_type
+	117, // [117:137] is the sub-list for method input_type
+	117, // [117:117] is the sub-list for extension type_name
+	117, // [117:117] is the sub-list for extension extendee
+	0,   // [0:117] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_state_proto_init() }
@@ -7603,15 +7918,15 @@ func file_licorne_v1_state_proto_init() {
 	if File_licorne_v1_state_proto != nil {
 		return
 	}
-	file_licorne_v1_state_proto_msgTypes[17].OneofWrappers = []any{}
-	file_licorne_v1_state_proto_msgTypes[56].OneofWrappers = []any{}
+	file_licorne_v1_state_proto_msgTypes[20].OneofWrappers = []any{}
+	file_licorne_v1_state_proto_msgTypes[59].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_state_proto_rawDesc), len(file_licorne_v1_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   139,
+			NumMessages:   142,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

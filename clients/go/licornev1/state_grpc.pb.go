@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	State_GetServer_FullMethodName         = "/licorne.v1.State/GetServer"
+	State_GetHealth_FullMethodName         = "/licorne.v1.State/GetHealth"
 	State_ListRms_FullMethodName           = "/licorne.v1.State/ListRms"
 	State_ListPartitions_FullMethodName    = "/licorne.v1.State/ListPartitions"
 	State_ListQueues_FullMethodName        = "/licorne.v1.State/ListQueues"
@@ -44,7 +45,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// What the core knows, read-only. A partition is named `[rmID]name`, or by its bare name, which
+// The state of the core, read-only. A partition is named `[rmID]name`, or by its bare name, which
 // means the partition of the RM that registered first with one of that name. Resources
 // are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
 //
@@ -53,14 +54,17 @@ const (
 // comes first, of those that have such a partition. If a member does not answer a bare name may mean
 // another RM, and is refused with UNAVAILABLE.
 //
-// Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
-// where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
-// is the `page_token` of the next page. Each item is true at the moment it was looked at; what
-// came or went in between two may be missing, and nothing is listed twice.
+// Lists have pages of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
+// if these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
+// is the `page_token` of the next page. Each item is as of the moment at which it was read; items that
+// were added or removed between two pages may be missing, and none is listed twice.
 type StateClient interface {
-	// What runs here: of several members the one that is called. Answers whoever may call at all.
+	// Version and interpreter of the server; of several members, the one that is called. For all callers.
 	GetServer(ctx context.Context, in *GetServerRequest, opts ...grpc.CallOption) (*GetServerResponse, error)
-	// The RMs that are registered, with how much each has and may have.
+	// What is wrong: the verdict that all forms of the server show. For all callers, each with the findings
+	// about the server and about RMs that it may see.
+	GetHealth(ctx context.Context, in *GetHealthRequest, opts ...grpc.CallOption) (*GetHealthResponse, error)
+	// The registered RMs, with their use of their caps.
 	ListRms(ctx context.Context, in *ListRmsRequest, opts ...grpc.CallOption) (*ListRmsResponse, error)
 	ListPartitions(ctx context.Context, in *ListPartitionsRequest, opts ...grpc.CallOption) (*ListPartitionsResponse, error)
 	ListQueues(ctx context.Context, in *ListQueuesRequest, opts ...grpc.CallOption) (*ListQueuesResponse, error)
@@ -68,28 +72,28 @@ type StateClient interface {
 	GetApplication(ctx context.Context, in *GetApplicationRequest, opts ...grpc.CallOption) (*Application, error)
 	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
-	// What users or groups have and may have.
+	// Usage and limits of users or groups.
 	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error)
 	ListReservations(ctx context.Context, in *ListReservationsRequest, opts ...grpc.CallOption) (*ListReservationsResponse, error)
-	// Which allocations were preempted, for whom and why.
+	// Preempted allocations, with beneficiary and reason.
 	ListPreemptions(ctx context.Context, in *ListPreemptionsRequest, opts ...grpc.CallOption) (*ListPreemptionsResponse, error)
-	// What quota would admit and no node takes, by shape: how much the cluster is short of.
+	// Asks that quotas would admit but that fit no node, by shape: the shortage of the cluster.
 	ListOutstanding(ctx context.Context, in *ListOutstandingRequest, opts ...grpc.CallOption) (*ListOutstandingResponse, error)
 	// Why asks wait: how many by the first check that stops them, the most frequent first.
 	ListReasons(ctx context.Context, in *ListReasonsRequest, opts ...grpc.CallOption) (*ListReasonsResponse, error)
-	// How much was used for how long, by queue, user or group.
+	// Usage over time, by queue, user or group.
 	ListResourceHours(ctx context.Context, in *ListResourceHoursRequest, opts ...grpc.CallOption) (*ListResourceHoursResponse, error)
-	// When the asks that hold a shadow start are expected to start.
+	// Expected starts of the asks that hold a shadow start.
 	ListCalendar(ctx context.Context, in *ListCalendarRequest, opts ...grpc.CallOption) (*ListCalendarResponse, error)
 	// Free room by topology domain.
 	ListTopology(ctx context.Context, in *ListTopologyRequest, opts ...grpc.CallOption) (*ListTopologyResponse, error)
-	// Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
+	// Budgets over RMs, parents before children, with the usage of each RM. Of the RMs only those that
 	// the caller may see.
 	ListBudgets(ctx context.Context, in *ListBudgetsRequest, opts ...grpc.CallOption) (*ListBudgetsResponse, error)
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
-	// Events as they happen. A watcher that does not keep up is ended with ABORTED, one that asks for
-	// events that are not kept any more with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
-	// id to go on from.
+	// Events as they occur. A subscriber that does not keep up is ended with ABORTED, one that asks for
+	// events that were dropped with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
+	// id to continue from.
 	WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error)
 }
 
@@ -105,6 +109,16 @@ func (c *stateClient) GetServer(ctx context.Context, in *GetServerRequest, opts 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetServerResponse)
 	err := c.cc.Invoke(ctx, State_GetServer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *stateClient) GetHealth(ctx context.Context, in *GetHealthRequest, opts ...grpc.CallOption) (*GetHealthResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetHealthResponse)
+	err := c.cc.Invoke(ctx, State_GetHealth_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -304,7 +318,7 @@ type State_WatchEventsClient = grpc.ServerStreamingClient[WatchEventsResponse]
 // All implementations must embed UnimplementedStateServer
 // for forward compatibility.
 //
-// What the core knows, read-only. A partition is named `[rmID]name`, or by its bare name, which
+// The state of the core, read-only. A partition is named `[rmID]name`, or by its bare name, which
 // means the partition of the RM that registered first with one of that name. Resources
 // are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
 //
@@ -313,14 +327,17 @@ type State_WatchEventsClient = grpc.ServerStreamingClient[WatchEventsResponse]
 // comes first, of those that have such a partition. If a member does not answer a bare name may mean
 // another RM, and is refused with UNAVAILABLE.
 //
-// Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
-// where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
-// is the `page_token` of the next page. Each item is true at the moment it was looked at; what
-// came or went in between two may be missing, and nothing is listed twice.
+// Lists have pages of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
+// if these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
+// is the `page_token` of the next page. Each item is as of the moment at which it was read; items that
+// were added or removed between two pages may be missing, and none is listed twice.
 type StateServer interface {
-	// What runs here: of several members the one that is called. Answers whoever may call at all.
+	// Version and interpreter of the server; of several members, the one that is called. For all callers.
 	GetServer(context.Context, *GetServerRequest) (*GetServerResponse, error)
-	// The RMs that are registered, with how much each has and may have.
+	// What is wrong: the verdict that all forms of the server show. For all callers, each with the findings
+	// about the server and about RMs that it may see.
+	GetHealth(context.Context, *GetHealthRequest) (*GetHealthResponse, error)
+	// The registered RMs, with their use of their caps.
 	ListRms(context.Context, *ListRmsRequest) (*ListRmsResponse, error)
 	ListPartitions(context.Context, *ListPartitionsRequest) (*ListPartitionsResponse, error)
 	ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error)
@@ -328,28 +345,28 @@ type StateServer interface {
 	GetApplication(context.Context, *GetApplicationRequest) (*Application, error)
 	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
-	// What users or groups have and may have.
+	// Usage and limits of users or groups.
 	ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error)
 	ListReservations(context.Context, *ListReservationsRequest) (*ListReservationsResponse, error)
-	// Which allocations were preempted, for whom and why.
+	// Preempted allocations, with beneficiary and reason.
 	ListPreemptions(context.Context, *ListPreemptionsRequest) (*ListPreemptionsResponse, error)
-	// What quota would admit and no node takes, by shape: how much the cluster is short of.
+	// Asks that quotas would admit but that fit no node, by shape: the shortage of the cluster.
 	ListOutstanding(context.Context, *ListOutstandingRequest) (*ListOutstandingResponse, error)
 	// Why asks wait: how many by the first check that stops them, the most frequent first.
 	ListReasons(context.Context, *ListReasonsRequest) (*ListReasonsResponse, error)
-	// How much was used for how long, by queue, user or group.
+	// Usage over time, by queue, user or group.
 	ListResourceHours(context.Context, *ListResourceHoursRequest) (*ListResourceHoursResponse, error)
-	// When the asks that hold a shadow start are expected to start.
+	// Expected starts of the asks that hold a shadow start.
 	ListCalendar(context.Context, *ListCalendarRequest) (*ListCalendarResponse, error)
 	// Free room by topology domain.
 	ListTopology(context.Context, *ListTopologyRequest) (*ListTopologyResponse, error)
-	// Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
+	// Budgets over RMs, parents before children, with the usage of each RM. Of the RMs only those that
 	// the caller may see.
 	ListBudgets(context.Context, *ListBudgetsRequest) (*ListBudgetsResponse, error)
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
-	// Events as they happen. A watcher that does not keep up is ended with ABORTED, one that asks for
-	// events that are not kept any more with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
-	// id to go on from.
+	// Events as they occur. A subscriber that does not keep up is ended with ABORTED, one that asks for
+	// events that were dropped with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
+	// id to continue from.
 	WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error
 	mustEmbedUnimplementedStateServer()
 }
@@ -363,6 +380,9 @@ type UnimplementedStateServer struct{}
 
 func (UnimplementedStateServer) GetServer(context.Context, *GetServerRequest) (*GetServerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetServer not implemented")
+}
+func (UnimplementedStateServer) GetHealth(context.Context, *GetHealthRequest) (*GetHealthResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetHealth not implemented")
 }
 func (UnimplementedStateServer) ListRms(context.Context, *ListRmsRequest) (*ListRmsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListRms not implemented")
@@ -453,6 +473,24 @@ func _State_GetServer_Handler(srv interface{}, ctx context.Context, dec func(int
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(StateServer).GetServer(ctx, req.(*GetServerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _State_GetHealth_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetHealthRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StateServer).GetHealth(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: State_GetHealth_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StateServer).GetHealth(ctx, req.(*GetHealthRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -784,6 +822,10 @@ var State_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetServer",
 			Handler:    _State_GetServer_Handler,
+		},
+		{
+			MethodName: "GetHealth",
+			Handler:    _State_GetHealth_Handler,
 		},
 		{
 			MethodName: "ListRms",

@@ -1,4 +1,4 @@
-"""Where to connect: the addresses that the caller gave, and those that the server's members tell.
+"""Addresses to connect to: those given by the caller, and those of other members, sent by the server.
 
 The order is that of the contract in `clients/README.md`.
 """
@@ -11,14 +11,14 @@ from itertools import islice
 from licorne.values import shown
 
 MOST_TOLD = 16
-"""Addresses of other members that are kept."""
+"""Most addresses of other members that are used."""
 LONGEST_TOLD = 260
 """Characters of such an address: a name of DNS with a port."""
 PASSED_OVER = 15.0
 """Seconds for which an address without a server is passed over, if there is another one: longer than
 most leases, after which another member serves what the lost one did."""
 SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:", "xds:")
-"""Targets in gRPC's own words, which nobody but gRPC can check."""
+"""Targets in the syntax of gRPC, which only gRPC can check."""
 
 _TOLD = re.compile(r"(?:\[[0-9A-Za-z:.%_-]+\]|[0-9A-Za-z._-]+):[0-9]{1,5}")
 _GIVEN = re.compile(r"(?:\[[^\]/\s]+\]|[^:/\[\]\s]+)(?::([0-9]{1,5}))?")
@@ -65,14 +65,14 @@ def _is_ip(text: str) -> bool:
 
 
 class Addresses:
-    """Says which address to connect to next. All times are seconds of one clock.
+    """Chooses the address to connect to next. All times are seconds of one clock.
 
-    A round begins where the client was welcomed last. The addresses that the caller gave follow, and then
-    those of the other members, as that member told them.
+    A round begins with the address of the last welcome. The addresses given by the caller follow, and then
+    those of the other members, as sent with that welcome.
     """
 
     def __init__(self, given: Sequence[str], may_dial: Callable[[str], bool] = lambda _: True) -> None:
-        """Begin with the first of those `given`. `may_dial` is asked about what servers tell."""
+        """Begin with the first of those `given`. `may_dial` decides about addresses sent by servers."""
         self.given = tuple(given)
         self.current = self.given[0]
         """The address to connect to."""
@@ -96,15 +96,15 @@ class Addresses:
         return list(dict.fromkeys((self.current, self._home, *self.given, *self._told)))
 
     def welcomed(self, told: Iterable[str]) -> None:
-        """Note that the server at the current address serves us, and the other members that it tells."""
+        """Note that the server at the current address serves us, with the other members that it names."""
         self._home, self._redirected_by = self.current, ""
         self._silent.pop(self.current, None)
         self.tell(told)
 
     def tell(self, told: Iterable[str]) -> None:
-        """Take the addresses of the other members in place of those before.
+        """Replace the addresses of the other members.
 
-        What is no ``host:port`` or too long is left out, and so is what comes behind the first `MOST_TOLD`.
+        An address that is no ``host:port`` or too long is left out, as are all after the first `MOST_TOLD`.
         """
         few = dict.fromkeys(islice(told, MOST_TOLD))
         sound = (address for address in few if len(address) <= LONGEST_TOLD and _TOLD.fullmatch(address))
@@ -113,7 +113,7 @@ class Addresses:
         self._silent = {address: until for address, until in self._silent.items() if address in known}
 
     def redirected(self, address: str) -> None:
-        """Go on where the server has sent us."""
+        """Connect next to the address to which the server redirects."""
         self._redirected_by = self._redirected_by or self.current
         self.current = address
 
@@ -122,14 +122,14 @@ class Addresses:
         self._begin(self._round())
 
     def left(self, now: float) -> None:
-        """The same, of a server that has said that it is about to stop: it comes last."""
+        """Begin a round after the stream of a server that is about to stop: that server is tried last."""
         first, *others = self._round()
         self._begin([*self._living(others, now), first])
 
     def failed(self, now: float, *, answered: bool) -> bool:
-        """Go on to the next address: there was no welcome. Returns True if it is to be dialed at once.
+        """Change to the next address, as there was no welcome. Returns True if it is to be dialed at once.
 
-        `answered` says that there is a server. Who has redirected us knows best where to send us next.
+        `answered` is true if a server has answered. After a redirect, the redirecting server is asked again.
         """
         if answered:
             self._silent.pop(self.current, None)
@@ -146,9 +146,9 @@ class Addresses:
         return not answered
 
     def refused(self) -> bool:
-        """Forget the current address if only another server has told it, and return True if so.
+        """Drop the current address if only another server has named it, and return True if so.
 
-        It may be anybody's by now. Follow by `failed`.
+        It may belong to another program now. Call `failed` next.
         """
         if self._redirected_by or self.current not in self._told or self.current in (self._home, *self.given):
             return False

@@ -141,11 +141,12 @@ class AdminCalls(ApplicationCalls):
             lambda channel: _stub(channel).RollBackConfiguration, request, at_least=LONG
         )
 
-    async def reload_configuration(self) -> pb.ReloadConfigurationResponse:
-        """Have the server read its `--config` file again. Raises ConfigInvalid."""
+    async def reload_configuration(self, *, message: str = "") -> pb.ReloadConfigurationResponse:
+        """Have the server read its `--config` file again. The `message` says why. Raises ConfigInvalid."""
+        check_arguments(message=message)
         return await self._calls.call(
             lambda channel: _stub(channel).ReloadConfiguration,
-            pb.ReloadConfigurationRequest(),
+            pb.ReloadConfigurationRequest(message=message),
             at_least=LONG,
         )
 
@@ -166,12 +167,13 @@ class AdminCalls(ApplicationCalls):
         request = pb.UpdateBudgetsRequest(budgets=budgets, base_revision=base_revision, comment=comment)
         return await self._calls.call(lambda channel: _stub(channel).UpdateBudgets, request, at_least=LONG)
 
-    async def release_budget(self) -> int:
-        """Free what the RM, which nobody serves, holds of budgets; returns the number of these budgets.
+    async def release_budget(self, *, message: str = "") -> int:
+        """Free the budgets that are held by the RM, which must not be served; returns their number.
 
-        Raises CallFailed with the reason ``RM_SERVED`` while it is served.
+        The `message` says why. Raises CallFailed with the reason ``RM_SERVED`` while it is served.
         """
-        request = pb.ReleaseBudgetRequest(rm_id=self._rm("release_budget"))
+        check_arguments(message=message)
+        request = pb.ReleaseBudgetRequest(rm_id=self._rm("release_budget"), message=message)
         return (await self._calls.call(lambda channel: _stub(channel).ReleaseBudget, request)).budgets
 
     async def members(self) -> pb.ListMembersResponse:
@@ -184,7 +186,7 @@ class AdminCalls(ApplicationCalls):
     async def drain_member(
         self, member: str, drain: bool = True, *, message: str = ""
     ) -> pb.DrainMemberResponse:
-        """Have a member, by its name or id, give its RMs to others and take none; or take that back.
+        """Drain a member, by its name or id: it gives its RMs to others and takes none; or end the drain.
 
         `message` is the reason, for people. Raises CallFailed as `members` does.
         """
@@ -195,13 +197,13 @@ class AdminCalls(ApplicationCalls):
     async def plan_submission(
         self, application: Application | str, asks: Iterable[Ask] = ()
     ) -> pb.PlanSubmissionResponse:
-        """The placement of an application and its asks if they came now; nothing is changed.
+        """The placement of an application and its asks if they were submitted now; nothing is changed.
 
         The application may be a text in YAML or JSON, with its asks in it. The placeholders of its
         task groups come before the asks. There may be 1,000 in all.
 
         Raises:
-            Rejected: an item cannot be sent, as `Client` says it.
+            Rejected: an item cannot be sent, as for `Client`.
             ValueError: there are asks beside a text.
         """
         text, items = "", list(asks)
@@ -226,9 +228,9 @@ class AdminCalls(ApplicationCalls):
     async def set_node_schedulable(
         self, node_id: str, schedulable: bool, *, message: str = "", partition: str = DEFAULT_PARTITION
     ) -> pb.SetNodeSchedulableResponse:
-        """Keep new allocations off a node (cordon it), or let them on it again, which ends a drain.
+        """Cordon a node, so that it takes no new allocations, or end that, which ends a drain.
 
-        The RM's own setting of the node holds as well: both must let them. The `message` says why.
+        The RM's own setting of the node counts as well: both must allow them. `message` is the reason.
         """
         check_arguments(node_id=node_id, schedulable=schedulable, message=message)
         request = pb.SetNodeSchedulableRequest(
@@ -248,11 +250,11 @@ class AdminCalls(ApplicationCalls):
         message: str = "",
         partition: str = DEFAULT_PARTITION,
     ) -> pb.DrainNodeResponse:
-        """Cordon a node until it is empty: nothing new comes, and without a deadline nothing is stopped.
+        """Cordon a node until it is empty. Without a deadline no allocation is stopped.
 
-        With one its RM is told to stop what runs there, evenly until then, in whole seconds of 7 days at
-        most; 0 stops all at once. Allocations of asks that require the node stay, and foreign ones. The
-        `message` says why.
+        With a deadline its RM is asked to stop the allocations, evenly until then, in whole seconds, at most
+        7 days; 0 stops all at once. Allocations of asks that require the node stay, and foreign ones.
+        `message` is the reason.
         """
         check_arguments(node_id=node_id, message=message)
         if deadline_seconds is not None:
@@ -269,7 +271,7 @@ class AdminCalls(ApplicationCalls):
     async def set_queue_stopped(
         self, queue: str, stopped: bool, *, message: str = "", partition: str = DEFAULT_PARTITION
     ) -> pb.SetQueueStoppedResponse:
-        """Stop a queue with all below it, or start it again; what runs goes on. The `message` says why."""
+        """Stop a queue and all below it, or start it again; allocations continue. `message` is the reason."""
         check_arguments(queue=queue, stopped=stopped, message=message)
         request = pb.SetQueueStoppedRequest(
             rm_id=self._rm("set_queue_stopped"),
@@ -291,7 +293,7 @@ class AdminCalls(ApplicationCalls):
         """Set the level of a logger and those below it, or of all others; returns all levels.
 
         `level` is ``debug``, ``info``, ``warning`` or ``error``; empty takes the logger's own away.
-        The `message` says why.
+        `message` is the reason.
         """
         check_arguments(level=level, logger=logger, message=message)
         request = pb.SetLogLevelRequest(logger=logger, level=level, message=message)
@@ -306,14 +308,14 @@ class AdminCalls(ApplicationCalls):
             async for piece in pieces:
                 yield piece.json
 
-    async def forget_rm(self, *, force: bool = False) -> None:
-        """Remove the RM, which must be gone, with all that is known of it.
+    async def forget_rm(self, *, force: bool = False, message: str = "") -> None:
+        """Remove the RM, which must be disconnected, with its whole state. The `message` says why.
 
         Raises CallFailed with the reason ``RM_CONNECTED`` while a stream of it is open, and without
         `force` with ``RM_HAS_ALLOCATIONS`` while allocations run. They are not stopped.
         """
-        check_arguments(force=force)
-        request = pb.ForgetRmRequest(rm_id=self._rm("forget_rm"), force=force)
+        check_arguments(force=force, message=message)
+        request = pb.ForgetRmRequest(rm_id=self._rm("forget_rm"), force=force, message=message)
         await self._calls.call(lambda channel: _stub(channel).ForgetRm, request)
 
 

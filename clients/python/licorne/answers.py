@@ -77,7 +77,7 @@ class Endings:
         known = cache.asks.get(key)
         wanted = RELEASE_REQUESTS.get(released.terminationType)
         if wanted is not None:
-            # An unknown ask was released while this was on its way; the server learns of the release.
+            # An unknown ask was released while this answer was on its way; the release is on its way as well.
             if known is not None and known.node_id:
                 yield self._requested(known, wanted, released.message)
             elif known is not None and wanted is Termination.TIMEOUT:
@@ -209,8 +209,8 @@ class Answers:
     def _doubtful(self, response: si.ApplicationResponse) -> set[str]:
         """The ids that this message both accepts and rejects, for namesakes.
 
-        They cannot be told apart if neither runs, so both stay known. To forget the accepted one
-        would leave it out of the next replay, which would end its allocations. The server rejects
+        They cannot be distinguished if neither runs, so both stay in the cache. Without the accepted one,
+        the next replay would be incomplete and end its allocations. The server rejects
         the other one again in that replay, which does no harm.
         """
         if not response.rejected:

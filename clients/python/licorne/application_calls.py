@@ -36,7 +36,7 @@ class ApplicationCalls(OfOneRm):
     async def hold_application(
         self, application_id: str, held: bool, *, message: str = "", partition: str = DEFAULT_PARTITION
     ) -> pb.HoldApplicationResponse:
-        """Place no ask of an application from now on, or resume it; what runs goes on."""
+        """Hold an application, so that none of its asks is placed, or resume it; allocations continue."""
         check_arguments(application_id=application_id, held=held, message=message)
         request = pb.HoldApplicationRequest(
             rm_id=self._rm("hold_application"),
@@ -57,10 +57,10 @@ class ApplicationCalls(OfOneRm):
         message: str = "",
         partition: str = DEFAULT_PARTITION,
     ) -> pb.ChangeApplicationResponse:
-        """Give an application another priority, or move one that waits to another leaf.
+        """Give an application another priority, or move one without allocations to another leaf.
 
-        `priority` is that of all its asks, until `reset_priority` gives each its own again. An empty
-        `queue` leaves it where it is; one with allocations cannot be moved.
+        `priority` applies to all its asks, until `reset_priority` gives each its own again. An empty
+        `queue` leaves it in its leaf.
         """
         given = {} if priority is None else {"priority": priority}
         check_arguments(application_id=application_id, reset_priority=reset_priority, **given)

@@ -270,7 +270,7 @@ class Cache:
                     self.drop(key)
         return messages
 
-    # ---- What the server says ----
+    # ---- Answers of the server ----
 
     def place(self, key: str, node_id: str) -> None:
         """The server has allocated a known ask to a node.

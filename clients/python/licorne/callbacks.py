@@ -28,21 +28,21 @@ class Victim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeVictims:
-    """A node, and its victims."""
+    """A node, and the allocations on it that would be preempted."""
 
     node_id: str
     victims: tuple[Victim, ...]
-    """In the order in which they would go. There may be more than the ask needs for its resources.
+    """In the order in which they would be stopped. There may be more than the ask needs for its resources.
     """
     start_index: int
-    """The resources of the ask fit once the victims up to this position are gone; -1: at once."""
+    """The resources of the ask fit once the victims up to this position have ended; -1: at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionCheck:
-    """A question: the victims that have to go on each of these nodes for an ask.
+    """A question: which victims have to be stopped on each of these nodes for an ask?
 
-    They were not stopped yet.
+    None was stopped yet.
     """
 
     id: int
@@ -57,7 +57,7 @@ class PreemptionCheck:
 
 
 Needs = Mapping[str, int]
-"""By id of a node where the ask can run: the position of the last victim that has to go, not below
+"""By id of a node on which the ask can run: position of the last victim to be stopped, not below
 `start_index`; -1 for none. Nodes that are not in it are refused."""
 
 JudgeVictims = Callable[[PreemptionCheck], Needs | Awaitable[Needs]]
@@ -105,8 +105,8 @@ def preemption_answer(check: PreemptionCheck, needs: Needs) -> pb.PreemptionAnsw
 class PreemptionNotice:
     """An allocation that will be preempted at the `deadline`, or a notice that is withdrawn.
 
-    An RM that has saved its work answers with `Client.preemption.ready`. Once a notice is withdrawn the
-    allocation goes on.
+    An RM that has saved its work answers with `Client.preemption.ready`. After a withdrawal the
+    allocation continues to run.
     """
 
     key: str
@@ -163,9 +163,9 @@ _DETAILS = si.EventRecord.ChangeDetail.DESCRIPTOR.values_by_number
 
 
 class ClassBy(Enum):
-    """Asks that the predicates judge alike: those with equal resources and required node, and an
-    equal property as named here. They share refusals. A wrong declaration places asks where the
-    predicates would refuse them."""
+    """Asks for which the predicates have equal results: those with equal resources and required node, and
+    an equal property as named here. They share refusals. With a wrong declaration asks are placed on nodes
+    that the predicates would refuse."""
 
     ASK = "ask"
     """Those with an equal tag `licorne/predicate-class`; an ask without it is alone."""
@@ -202,11 +202,11 @@ class PredicateCheck:
     application_id: str
     partition: str
     nodes: tuple[str, ...]
-    """Ids of nodes: the ask's candidate, and the next ones where asks that are judged alike wait,
-    or nodes were refused."""
+    """Ids of nodes: the ask's candidate, and the next ones if asks of the same class wait, or after
+    refusals."""
     allocate: bool
     """True if the ask would run on the node; False if the node would only be reserved for it,
-    whatever runs there now."""
+    regardless of what runs there now."""
     deadline: float
     """Seconds within which the answer is wanted."""
     ask: Ask | None
@@ -215,7 +215,7 @@ class PredicateCheck:
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """An ask that quota would admit and no node can take, as an autoscaler wants to know.
+    """An ask that quotas would admit but that fits no node; for an autoscaler.
 
     `state` is always ``FAILED``; the wire has room for others.
     """

@@ -40,6 +40,7 @@ _MOMENT = partial(whole, Range(0, 2**63 - 1, "0 and 2^63 - 1"))
 ARGUMENTS: Mapping[str, Check] = {
     "application": text,
     "application_id": text,
+    "audit": flag,
     "base_revision": _REVISION,
     "by": text,
     "budgets": text,
@@ -86,7 +87,7 @@ _TYPES: Mapping[Check, type] = {text: str, tags: Mapping, amounts: Mapping, flag
 
 
 def check_arguments(**values: object) -> None:
-    """Look at the arguments of a call, given by their names.
+    """Check the arguments of a call, given by their names.
 
     Raises TypeError for the first one of another type, and ValueError for one out of its range.
     """
@@ -108,7 +109,7 @@ class PageRequest(Protocol):
 
 
 class PageResponse(Protocol):
-    """One page of a list."""
+    """A response with one page of a list."""
 
     next_page_token: str
 
@@ -147,7 +148,7 @@ class Calls:
     """Makes calls over one channel, and opens another one when it fails.
 
     Every method raises `Unauthorized`, `NotFound`, `ConfigInvalid`, `StaleRevision`,
-    `EventsMissed` or `CallFailed` as the server says, `ConnectionLost` without an answer in time,
+    `EventsMissed` or `CallFailed` by the server's answer, `ConnectionLost` without an answer in time,
     and `Closed` after `close`.
     """
 
@@ -216,7 +217,7 @@ class Calls:
     ) -> AsyncGenerator[Response, None]:
         """The responses to one request, each within the deadline.
 
-        With `may_rest` that is so for the first one only: the others come when there is news.
+        With `may_rest` the deadline is for the first one only: the others are sent after changes.
         """
         limit: float | None = self.timeout
         async with self._used(self.timeout) as line:
@@ -236,7 +237,7 @@ class Calls:
 
     @asynccontextmanager
     async def _used(self, limit: float) -> AsyncIterator[_Line]:
-        """The channel, for calls of `limit` seconds; what goes wrong is an error of the client."""
+        """The channel, for calls of `limit` seconds; converts gRPC errors into errors of the client."""
         self._check()
         line = None
         try:
@@ -274,7 +275,7 @@ class Calls:
             return line
         line = await self._opened(limit)
         if self._closed:
-            # Meanwhile: nobody else would close this channel.
+            # The client was closed meanwhile: nothing else would close this channel.
             await line.channel.close()
             self._check()
         line.users = 1
@@ -391,7 +392,7 @@ class Standalone:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close as `close` does."""
         await self.close()
 
     async def close(self) -> None:

@@ -34,7 +34,7 @@ OPTIONS = [
     ("grpc.keepalive_permit_without_calls", 1),
     # A channel lives for one try, and connects once: the client waits between tries by itself. So
     # the channel's own wait is longer than it lives. `min` is also the time that a connection may
-    # take to come about.
+    # take to be made.
     ("grpc.initial_reconnect_backoff_ms", 5_000),
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 5_000),
@@ -94,7 +94,7 @@ class Dialer:
 
 
 async def connects(channel: aio.Channel, patience: float) -> bool:
-    """True if a channel has a connection within so many seconds."""
+    """True if a channel has a connection within `patience` seconds."""
     state = channel.get_state(try_to_connect=True)
     try:
         async with asyncio.timeout(patience):
@@ -133,7 +133,7 @@ def text_of(error: aio.AioRpcError) -> str:
 
 
 def registration_error(error: aio.AioRpcError) -> LicorneError:
-    """The error for a refused registration or change of it: of the configuration or of the rest."""
+    """The error for a refused registration or update: `ConfigInvalid` or `RegistrationInvalid`."""
     return config_error(error) or RegistrationInvalid(text_of(error))
 
 
@@ -153,7 +153,7 @@ def config_error(error: aio.AioRpcError) -> ConfigInvalid | None:
 
 
 def wanted_wait(error: aio.AioRpcError) -> float | None:
-    """The seconds after which the server wants the next try; None if it does not say."""
+    """The seconds after which the server wants the next try; None if it gives no time."""
     for info in _details(error, RetryInfo):
         seconds = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
         if seconds > 0:
@@ -183,7 +183,7 @@ def _details(error: aio.AioRpcError, kind: type[M]) -> Iterator[M]:
                 if packed.Unpack(detail):
                     yield detail
         except DecodeError:
-            # A status whose details are not theirs still has its code and its text.
+            # The details are not from a Licorne server; the status still has its code and its text.
             return
 
 
@@ -199,11 +199,11 @@ class Backoff:
 
     The jitter keeps a thousand clients of one restarted server from coming back together.
     The last ceiling is low, so that a server is joined soon after its return. It is higher while
-    the server answers that it has no room: that server is there already.
+    the server answers that it has no capacity: that server is running already.
     """
 
     def __init__(self, retry: RetryConfig, uniform: Callable[[float, float], float] = random.uniform) -> None:
-        """Wait as `retry` says. `uniform` draws a number between two others."""
+        """Wait by the settings in `retry`. `uniform` draws a number between two others."""
         self._retry = retry
         self._uniform = uniform
         self._ceiling = retry.initial

@@ -1,6 +1,6 @@
 """Runs the caller's functions in tasks and threads, so that none delays the stream.
 
-These are the functions that judge checks, the callbacks, and the one for state dumps.
+These are the functions that decide checks, the callbacks, and the one for state dumps.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class StateDumper:
         self._task = asyncio.create_task(self._answer(stamp, wanted))
 
     def stop(self) -> None:
-        """Answer nothing more."""
+        """Drop an unfinished answer."""
         if self._task is not None:
             self._task.cancel()
 
@@ -73,7 +73,7 @@ def _document(state: Any) -> str:
 LOG = logging.getLogger("licorne")
 
 HAND_OVER_SECONDS = 0.002
-"""Seconds that judged checks wait for others, to be answered in one message."""
+"""Seconds for which answers wait for others, to be sent in one message."""
 
 
 class Check(Protocol):
@@ -81,7 +81,7 @@ class Check(Protocol):
 
     @property
     def key(self) -> str:
-        """The key of the ask that it is about."""
+        """Key of the ask of the check."""
 
     @property
     def deadline(self) -> float:
@@ -104,13 +104,13 @@ class JudgeThread:
         self._executor: ThreadPoolExecutor | None = None
 
     def executor(self) -> ThreadPoolExecutor:
-        """The thread."""
+        """The thread, which is started at the first call."""
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, "licorne-checks")
         return self._executor
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Cancel queued checks; the one that is running ends by itself."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
@@ -154,7 +154,7 @@ class _Batch(Generic[C, R]):
                 self._loop.call_soon_threadsafe(self._take_soon)
 
     def take(self) -> None:
-        """Hand over the judged checks that were not taken yet."""
+        """Hand over the answers that were not taken yet."""
         # Reset first: later results need another call.
         self._is_due = False
         judged = []
@@ -217,7 +217,7 @@ class CheckRunner(Generic[C, R, W]):
         return len(self._tasks)
 
     def stop(self) -> None:
-        """Answer nothing more."""
+        """Cancel all checks, without an answer to them."""
         for task in self._tasks:
             task.cancel()
         self._thread.stop()
@@ -281,7 +281,7 @@ class CheckRunner(Generic[C, R, W]):
 T = TypeVar("T")
 
 
-class Feed(Generic[T]):
+class ListFeed(Generic[T]):
     """Hands lists to a function in order, one at a time.
 
     Lists wait while the function runs. The oldest are dropped while more than `limit` items wait.
@@ -312,7 +312,7 @@ class Feed(Generic[T]):
         return self._task is not None and not self._task.done()
 
     def stop(self) -> None:
-        """Hand over nothing more."""
+        """Drop waiting items, and cancel the function."""
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()
@@ -350,9 +350,9 @@ class CallbackRunners:
             if callbacks.judge_victims
             else None
         )
-        self.states = Feed(callbacks.container_states) if callbacks.container_states else None
-        self.notices = Feed(callbacks.preemption_notices) if callbacks.preemption_notices else None
-        self.events = Feed(callbacks.events, limit) if callbacks.events else None
+        self.states = ListFeed(callbacks.container_states) if callbacks.container_states else None
+        self.notices = ListFeed(callbacks.preemption_notices) if callbacks.preemption_notices else None
+        self.events = ListFeed(callbacks.events, limit) if callbacks.events else None
         self.dumps = StateDumper(callbacks.state_dump, send_dump) if callbacks.state_dump else None
 
     @property
@@ -365,7 +365,7 @@ class CallbackRunners:
         )
 
     def stop(self) -> None:
-        """Call nothing more."""
+        """Stop all callbacks; no function is called after that."""
         for part in (self.predicates, self.victims, self.states, self.notices, self.events, self.dumps):
             if part is not None:
                 part.stop()

@@ -99,7 +99,7 @@ class Client:
         """Make a client; it connects when it is entered with ``async with``.
 
         `target` is ``host:port``, or several addresses of one deployment: separated by commas, or as a list.
-        They are tried in turn, and so are those of the other members that the server tells.
+        They are tried in turn, and so are those of the other members that the server names.
 
         `config` is the YAML text of the queues; empty means the server's default. `instance` must rise
         with every start of the RM's process, because the server refuses lower ones; by default it is the
@@ -115,8 +115,8 @@ class Client:
         `predicates` selects nodes for the asks of this RM. It gets a `PredicateCheck` and returns
         the nodes that it refuses, each with the reason. An async function runs as a task, a plain
         one in a thread of its own. `fail_mode` decides about a check that the function failed on or
-        did not answer within `predicate_deadline` seconds (0.01 to 60). `class_by` groups asks that
-        it judges alike.
+        did not answer within `predicate_deadline` seconds (0.01 to 60). `class_by` groups asks for which
+        its results are equal.
 
         `judge_victims` selects victims of preemption. It gets a `PreemptionCheck` and returns the
         nodes where the ask can run, each with the position of the last victim that has to go there.
@@ -190,11 +190,11 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close in good order."""
+        """Close as `close` does, and stay registered."""
         await self.close()
 
     async def close(self, *, unregister: bool = False) -> None:
-        """Send the queue, say goodbye and end; it takes 10 seconds at most.
+        """Send queued messages and a goodbye, and end; it takes at most 10 seconds.
 
         Nothing is sent without a connection, so await `ready` before if it matters. The server
         keeps the books of this RM for its next instance. With `unregister` it forgets the RM and
@@ -204,7 +204,7 @@ class Client:
         await self._calls.close()
 
     async def ready(self) -> None:
-        """Wait until the server has everything that the client knows, and schedules this RM."""
+        """Wait until the server has the client's whole state, and schedules this RM."""
         await self._context.live.wait()
         self._context.check()
 
@@ -270,13 +270,13 @@ class Client:
     async def report_allocations(self, allocations: Iterable[Allocation]) -> None:
         """Report running allocations, for instance after a restart of the RM.
 
-        The server takes them even where they exceed a quota. AskRejected comes only for one whose
-        application or node the server does not know.
+        The server accepts them even if they exceed a quota. AskRejected follows only for one with an
+        unknown application or node.
         """
         await self._context.send(Packer.allocations, self.cache.report(allocations, int(time.time())))
 
     async def release(self, keys: Iterable[str], termination: Termination = Termination.STOPPED) -> None:
-        """Release asks that are not wanted any more, and allocations that have ended.
+        """Withdraw asks, and release allocations that have ended.
 
         Answered by Released for each allocation. To confirm a `ReleaseRequested`, pass its
         `termination`; a confirmation has no answer. Nothing is done for unknown keys.

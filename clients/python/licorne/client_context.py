@@ -20,7 +20,7 @@ from licorne.v1.session_pb2 import PredicateAnswer, PreemptionAnswer, StateDump
 class Inbox:
     """A bounded buffer of events with one reader.
 
-    The reader has dealt with an event when it comes back for the next one.
+    An event counts as processed when the reader asks for the next one.
     """
 
     def __init__(self, limit: int, consumed: Callable[[Stamp, int], None]) -> None:
@@ -51,7 +51,7 @@ class Inbox:
 
     @property
     def is_empty(self) -> bool:
-        """True if the reader has dealt with everything."""
+        """True if the reader has processed everything."""
         return not self._batches
 
     async def room(self) -> None:
@@ -147,7 +147,7 @@ class ClientContext:
             self.wake.set()
 
     def leave(self, *, unregister: bool) -> None:
-        """Make the stream say goodbye when everything is sent, and open no further one."""
+        """Make the stream send a goodbye after everything else, and open no further one."""
         self.unregister = unregister
         self.leaving.set()
         self.wake.set()

@@ -59,7 +59,7 @@ class Connection:
             self._task = asyncio.create_task(self._run())
 
     async def close(self, *, unregister: bool) -> None:
-        """Send the queue, say goodbye and end. Without a stream nothing is sent."""
+        """Send queued messages and a goodbye, and end. Without a stream nothing is sent."""
         self._context.leave(unregister=unregister)
         if self._task is not None:
             if self._context.outgoing.streaming:
@@ -120,7 +120,7 @@ class Connection:
         return self._backoff.told(stream.retry_after or self._retry.initial)
 
     def _redirected(self, address: str) -> float:
-        """Go on at another address. Returns the seconds to wait, and raises what `_lost` does.
+        """Connect to another address. Returns the seconds to wait, and raises what `_lost` does.
 
         Only the first redirect is followed at once, so that servers which send the client to each
         other are not overrun.
@@ -159,7 +159,7 @@ class Connection:
         return self._backoff.next(exhausted=error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED)
 
     def _is_foreign(self, stream: Stream | None, refused: LicorneError) -> bool:
-        """True if what a server has refused says nothing about ours: only another one has named it."""
+        """True if the refusing server may not be ours, as only another server has named its address."""
         welcomed = stream is not None and stream.welcomed_at is not None
         return not (welcomed or isinstance(refused, SessionFenced)) and self._addresses.refused()
 
@@ -187,7 +187,7 @@ class Connection:
         return self._backoff.next()
 
     def _lost(self, stream: Stream | None, reason: str, *, answered: bool) -> bool:
-        """Note the failure of a stream, or to open one, and go on to the next address.
+        """Note the failure of a stream, or to open one, and change to the next address.
 
         Returns True if that is to be dialed at once, see `Addresses.failed`. Raises ConnectionLost after
         `give_up_after` seconds without a session.

@@ -26,8 +26,8 @@ class Unauthorized(LicorneError):
 class ProtocolError(LicorneError):
     """The server does not speak the protocol of this client; the text says where they differ.
 
-    A message was refused, sent again and refused again, and nothing was dealt with in between. The
-    error's note says what to look at.
+    A message was refused, sent again and refused again, and nothing was processed in between. The
+    error's note gives advice.
     """
 
 
@@ -52,13 +52,13 @@ class NotFound(LicorneError):
 
 
 class StaleRevision(LicorneError):
-    """The configuration was changed meanwhile by another caller; nothing was touched.
+    """The configuration was changed meanwhile by another caller; nothing was changed by this call.
 
-    `revision` is the one that is in force now. Look at it before you change anything.
+    `revision` is the one in force now. Read it before the next change.
     """
 
     def __init__(self, text: str, revision: int) -> None:
-        """Store the number."""
+        """Store the revision in force."""
         super().__init__(text)
         self.revision = revision
 
@@ -70,7 +70,7 @@ class EventsMissed(LicorneError):
     """
 
     def __init__(self, text: str, instance: str, next_id: int) -> None:
-        """Store the point to go on from."""
+        """Store the instance and the next id."""
         super().__init__(text)
         self.instance = instance
         self.next_id = next_id
@@ -84,7 +84,7 @@ class CallFailed(LicorneError):
     """
 
     def __init__(self, text: str, reason: str) -> None:
-        """Store the reason."""
+        """Store the text for people and the reason for programs."""
         super().__init__(text)
         self.reason = reason
 

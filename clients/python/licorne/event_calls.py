@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
 
 BEHIND_ALL = 2**64 - 1
-"""An id that no event has."""
+"""The highest id, which no event has."""
 
 
 def _stub(channel: aio.Channel) -> "StateAsyncStub":
@@ -30,14 +30,14 @@ class EventCalls(OfOneRm):
     """Reads of the events of the RM that is named."""
 
     def __init__(self, calls: Calls, rm_id: str = "", retry: RetryConfig | None = None) -> None:
-        """`retry` says how soon a watch connects again."""
+        """`retry` sets the back-off of a watch that connects again."""
         super().__init__(calls, rm_id)
         self._retry = retry or RetryConfig()
 
     async def kept_events(self, start: int = 0, count: int = 0) -> pb.ListEventsResponse:
         """Past events of the RM from the id `start` on, and the range of ids in the log.
 
-        There are `count` of them at the most; 0 means as many as one answer takes.
+        There are at most `count` of them; 0 means as many as fit into one answer.
         """
         check_arguments(start=start, count=count)
         request = pb.ListEventsRequest(rm_id=self.rm_id, start=start, count=count)

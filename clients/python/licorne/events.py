@@ -106,7 +106,7 @@ class AskDropped:
 class AskRejected:
     """The server refused an ask or a reported allocation, and the client has forgotten it.
 
-    If the server refused a change of an ask, the client goes on with the ask before that change.
+    If the server refused a change of an ask, the client keeps the ask from before that change.
     """
 
     key: str
@@ -125,9 +125,9 @@ class Drained:
 
 @dataclass(frozen=True, slots=True)
 class Reconnected:
-    """A lost stream was made good.
+    """A lost stream was replaced.
 
-    With `resumed` the session goes on where it broke. Without, everything was sent anew by a
+    With `resumed` the session continues where it broke. Without, everything was sent anew by a
     replay.
     """
 

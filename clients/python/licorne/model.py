@@ -62,8 +62,8 @@ class Application:
     """For a gang whose placeholders have timed out: ``Hard`` fails it, ``Soft`` lets it run on
     without them. Empty means ``Soft``."""
     runtime: int = 0
-    """Seconds that each of its asks runs, unless the ask says so itself; 0 for unknown. It is a promise that
-    decisions rest on, and nothing ends with it."""
+    """Seconds that each of its asks runs, unless the ask has its own; 0 for unknown. Decisions are based on
+    this promise, but it is not enforced."""
     start_by: int = 0
     """The latest wanted start of its asks, in unix seconds; 0 for none."""
     topology: str = ""
@@ -93,7 +93,7 @@ class Ask:
     application_id: str
     resources: Mapping[str, int]
     priority: int = 0
-    """An ask with a higher number comes first."""
+    """An ask with a higher number is served first."""
     # All asks without tags share one empty mapping, as there may be a million of them.
     tags: Mapping[str, str] = field(default_factory=lambda: _NO_TAGS)
     partition: str = DEFAULT_PARTITION
@@ -108,7 +108,7 @@ class Ask:
     task_group: str = ""
     """The task group of the ask in a gang."""
     required_node: str = ""
-    """The only node that it may go to, drained or not; empty for any. 512 characters at the most,
+    """The only node on which it may run, drained or not; empty for any. At most 512 characters,
     all printable."""
     predicate_class: str = ""
     """Asks of equal classes share the results of predicate checks, see `ClassBy`. The same bounds
@@ -117,9 +117,11 @@ class Ask:
     """The trace that it belongs to, as W3C Trace Context writes it:
     ``00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01``; empty for none."""
     runtime: int = 0
-    """Seconds that it runs, as `Application.runtime`, which it replaces; 0 for what that says."""
+    """Seconds that it runs, in place of `Application.runtime`; 0 for the application's."""
     start_by: int = 0
-    """The latest wanted start, in unix seconds, in place of its application's; 0 for what that says."""
+    """The latest wanted start, in unix seconds, in place of its application's; 0 for the application's."""
+    started: int = 0
+    """When it began, in unix seconds, if it runs already; 0 for unknown. It is not in the future."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,9 +97,9 @@ class RetryConfig:
     """
 
     initial: float = 0.1
-    """The first ceiling."""
+    """The first ceiling, in seconds."""
     maximum: float = 2.0
-    """The last ceiling."""
+    """The last ceiling, in seconds."""
     exhausted: float = 30.0
     """The last ceiling while the server answers that it has no room (``RESOURCE_EXHAUSTED``), if
     that is more than `maximum`."""

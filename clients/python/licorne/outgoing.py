@@ -1,4 +1,4 @@
-"""The queue of unsent requests, with a bound for their callers, and what joins items into requests."""
+"""The bounded queue of unsent requests, and the window in which items are joined into requests."""
 
 import asyncio
 from collections import deque
@@ -40,7 +40,7 @@ class Packer:
         self.max_items = max_items
         """The most items in one request from now on."""
         self.items = 0
-        """Items in all requests."""
+        """Number of items in all requests."""
         self._requests: deque[UpdateRequest] = deque()
         """The requests, oldest first."""
         self._counts: deque[int] = deque()
@@ -79,13 +79,13 @@ class Packer:
             self._tail("allocations", item.ByteSize()).allocations.allocations.append(item)
 
     def releases(self, items: Iterable[si.AllocationRelease]) -> None:
-        """Add releases."""
+        """Add releases of allocations and cancellations of asks."""
         for item in items:
             tail = self._tail("allocations", item.ByteSize(), removal=True)
             tail.allocations.releases.allocationsToRelease.append(item)
 
     def notice_answers(self, items: Iterable[NoticeAnswer]) -> None:
-        """Add answers to notices, behind the checkpoints that were said before."""
+        """Add answers to notices, after the checkpoints that were reported before."""
         for item in items:
             self._tail("notice_answers", item.ByteSize()).notice_answers.answers.append(item)
 
@@ -111,7 +111,7 @@ class Packer:
 
     @property
     def takes_more(self) -> bool:
-        """True if there is one request only, and it has room: it may be joined by what comes next."""
+        """True if there is one request only, and it has room: further items may be added to it."""
         return len(self._requests) == 1 and self._counts[0] < self.max_items and self._bytes < MAX_BYTES
 
     def take(self) -> UpdateRequest | None:
@@ -137,10 +137,10 @@ that waits for the answer to one ask before it makes the next never has as many 
 
 
 class JoinWindow:
-    """Keeps requests apart by a window while many items are on their way.
+    """Delays requests by a window while many items are unprocessed.
 
-    A request that shows no load opens no window: what comes next is sent at once. So one ask at a
-    time never waits. Times are those of one clock that never goes back.
+    A request without load opens no window: the next one is sent at once. So one ask at a
+    time never waits. Times are those of one monotonic clock.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -149,7 +149,7 @@ class JoinWindow:
         self._until = -inf
 
     def sent(self, items: int, unprocessed: int, now: float) -> None:
-        """Note a request with so many items that is sent now, behind so many unprocessed ones."""
+        """Note a request of `items` items that is sent now, after `unprocessed` earlier ones."""
         is_busy = items >= BUSY or unprocessed >= BUSY
         self._until = now + self._seconds if is_busy else -inf
 
@@ -161,7 +161,7 @@ class JoinWindow:
 A = TypeVar("A")
 
 MAX_ANSWERS = 1000
-"""Answers in one request."""
+"""Most answers in one request."""
 
 
 class Outgoing:
@@ -172,7 +172,7 @@ class Outgoing:
     """
 
     def __init__(self, limit: int, join_window: float) -> None:
-        """Let about `limit` items wait, and join those that come within a window, in seconds."""
+        """Queue about `limit` items, and join those that are added within a window, in seconds."""
         self._window = JoinWindow(join_window)
         self._holds = False
         """True while the writer waits for the end of the window with one request queued."""
@@ -212,7 +212,7 @@ class Outgoing:
         self._room.set()
 
     def clear(self) -> None:
-        """Drop the queue."""
+        """Drop all that is queued."""
         self.packer.clear()
         self._answers.clear()
         self._victims.clear()
@@ -242,14 +242,14 @@ class Outgoing:
 
     @property
     def is_held(self) -> bool:
-        """True if what is queued may wait until the writer's hold is over, so that nobody wakes it."""
+        """True if queued items may wait until the end of the writer's hold, so that it need not be woken."""
         return self._holds and self._may_wait
 
     @property
     def _may_wait(self) -> bool:
         """True unless something has to leave now.
 
-        A full request has nothing to wait for, nor one that another was queued behind, nor one that a
+        A full request need not wait, nor one with another queued after it, nor one that a
         caller waits for. Answers and dumps never wait.
         """
         return (
@@ -259,7 +259,7 @@ class Outgoing:
         )
 
     def next(self, now: float, unprocessed: int) -> UpdateRequest | None:
-        """Take off the request to send now, behind so many unprocessed ones; None if there is none."""
+        """Take the request to send now, after `unprocessed` earlier ones; None if there is none."""
         if self._answers:
             answers = PredicateAnswers(answers=_first(self._answers))
             return UpdateRequest(predicate_answers=answers)
@@ -278,7 +278,7 @@ class Outgoing:
         return request
 
     async def room(self) -> bool:
-        """Wait until there is room. Returns False at once if no stream is there to make any."""
+        """Wait until there is room. Returns False at once if there is no stream to send anything."""
         if self.packer.items < self._limit:
             return True
         if not self.streaming:
@@ -300,7 +300,7 @@ class Replay:
     """
 
     def __init__(self, cache: Cache) -> None:
-        """Take the snapshot."""
+        """Take the snapshot of the cache."""
         self._nodes = [known.node for known in cache.nodes.values()]
         asks = list(cache.asks.values())
         self._allocations = [known for known in asks if known.node_id]

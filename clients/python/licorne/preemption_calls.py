@@ -1,4 +1,4 @@
-"""What a resource manager says about preemption: who is ready to stop, and up to when work is kept."""
+"""Messages of a resource manager about preemption: answers to notices, and checkpoints."""
 
 import dataclasses
 import math
@@ -12,7 +12,7 @@ from licorne.v1 import session_pb2 as pb
 from licorne.values import seconds, whole
 
 MAX_AFTER = 1_000_000.0
-"""Seconds."""
+"""The longest time that a caller may ask for, in seconds."""
 
 
 class PreemptionCalls:
@@ -26,10 +26,10 @@ class PreemptionCalls:
         self._context = context
 
     async def ready(self, key: str, *, after: float = 0.0) -> None:
-        """Answer a `PreemptionNotice`: the allocation may be stopped now, or `after` so many seconds.
+        """Answer a `PreemptionNotice`: the allocation may be stopped now, or `after` this number of seconds.
 
-        The latter counts once for each notice, and no further than its deadline. Without an answer the
-        allocation is stopped at the deadline. Nothing is done for an allocation that is not under
+        A delay is accepted once for each notice, up to its deadline. Without an answer the
+        allocation is stopped at the deadline. Nothing is done for an allocation without a
         notice.
         """
         if problem := seconds("after", after, 0.0, MAX_AFTER):
@@ -47,7 +47,7 @@ class PreemptionCalls:
         await self._context.send(Packer.notice_answers, [answer])
 
     async def checkpoint(self, key: str, time: int) -> None:
-        """Say up to when the work of a running allocation is kept if it is stopped, in unix seconds.
+        """Report the time up to which the work of a running allocation is saved, in unix seconds.
 
         Preemption compares what would be lost (`preemption.victim.order: cost`), and bounds it
         (`preemption.loss.limit`). Nothing is done for a key that is not that of an allocation.

@@ -52,9 +52,9 @@ class Session:
         self._received = 0
         """Number of the last response that was read."""
         self._consumed = 0
-        """Number of the last response that the caller has dealt with."""
+        """Number of the last response that the caller has processed."""
         self._acknowledged = 0
-        """Number of the last response that the server knows to be dealt with."""
+        """Number of the last response that was acknowledged to the server."""
         self._kept: deque[UpdateRequest] = deque()
         """The requests that were sent and not processed, oldest first."""
 
@@ -75,7 +75,7 @@ class Session:
 
     @property
     def unprocessed(self) -> int:
-        """Number of requests that were sent, and that the server has not said to have processed."""
+        """Number of requests that were sent, and not acknowledged by the server."""
         return self._sent - self._processed
 
     @property
@@ -114,8 +114,8 @@ class Session:
 
         Returns the requests to send again if the session is resumed, and None if it is new, so
         that a replay is needed. Raises ConnectionLost for a lower stamp than the last one: it
-        comes from a server that no longer owns this resource manager. Raises it too if the session
-        is resumed that was given up after the hello: what waited is gone, and only a replay has it.
+        is from a server that no longer owns this resource manager. Raises it too if the session
+        was given up after the hello and is resumed: its queued requests were dropped, and a replay is needed.
         """
         stamp = (response.epoch, response.session)
         if stamp < self.stamp:

@@ -25,8 +25,17 @@ def _stub(channel: aio.Channel) -> "StateAsyncStub":
     return StateStub(channel)
 
 
+async def _usage(calls: Calls, partition: str, kind: pb.UsageKind.ValueType, name: str) -> list[pb.Usage]:
+    check_arguments(name=name)
+    return await calls.gathered(
+        lambda channel: _stub(channel).ListUsage,
+        pb.ListUsageRequest(partition=partition, kind=kind, name=name),
+        lambda page: page.usages,
+    )
+
+
 def _owner(find: Callable[[str], AppKey | None] | None, key: str) -> AppKey:
-    """Partition and application of an ask that the client knows."""
+    """Partition and application of an ask in the client's cache."""
     if find is None or not key:
         raise ValueError("application_id is empty: say which application is meant")
     found = find(key)
@@ -57,13 +66,22 @@ class StateCalls(EventCalls):
         find: Callable[[str], AppKey | None] | None = None,
         retry: RetryConfig | None = None,
     ) -> None:
-        """`find` gives partition and application of an ask by its key, as far as it knows them."""
+        """`find` returns partition and application of an ask by its key; None for an unknown one."""
         super().__init__(calls, rm_id, retry)
         self._find = find
 
     async def server(self) -> pb.GetServerResponse:
         """Version, form and start of the server."""
         return await self._calls.call(lambda channel: _stub(channel).GetServer, pb.GetServerRequest())
+
+    async def health(self, *, audit: bool = False) -> pb.GetHealthResponse:
+        """What is wrong, the worst first: of the RM that was named, or the verdict on all members.
+
+        With `audit` all books are added up first.
+        """
+        check_arguments(audit=audit)
+        request = pb.GetHealthRequest(rm_id=self.rm_id, audit=audit)
+        return await self._calls.call(lambda channel: _stub(channel).GetHealth, request)
 
     async def rms(self) -> list[pb.ResourceManager]:
         """The RMs that are registered, with how much each has and may have."""
@@ -86,17 +104,19 @@ class StateCalls(EventCalls):
         )
 
     async def applications(
-        self, *, queue: str = "", state: str = "active", partition: str = DEFAULT_PARTITION
+        self, *, queue: str = "", state: str = "active", reason: str = "", partition: str = DEFAULT_PARTITION
     ) -> list[pb.Application]:
         """The applications of one queue or of all, without their asks and allocations.
 
-        `state` is ``active``, ``completed`` or ``rejected``.
+        `state` is ``active``, ``completed`` or ``rejected``, `reason` a text in the reason why they wait or
+        were rejected.
         """
-        check_arguments(queue=queue, state=state)
+        check_arguments(queue=queue, state=state, reason=reason)
+        request = pb.ListApplicationsRequest(
+            partition=self._partition(partition), queue=queue, state=state, reason=reason
+        )
         return await self._calls.gathered(
-            lambda channel: _stub(channel).ListApplications,
-            pb.ListApplicationsRequest(partition=self._partition(partition), queue=queue, state=state),
-            lambda page: page.applications,
+            lambda channel: _stub(channel).ListApplications, request, lambda page: page.applications
         )
 
     async def application(
@@ -129,7 +149,8 @@ class StateCalls(EventCalls):
     ) -> pb.ListTopologyResponse:
         """Free room by topology domain, of one level or of all, with slots for members of that shape.
 
-        Without `shape` it is that of the first waiting topology gang, or of the largest waiting ask.
+        Without `shape`, that of the first pending topology gang is used, or of the largest pending ask that
+        a node has room for now, or of the largest.
         Without levels there are no domains.
         """
         check_arguments(level=level, shape={} if shape is None else shape)
@@ -170,19 +191,11 @@ class StateCalls(EventCalls):
 
     async def users(self, name: str = "", *, partition: str = DEFAULT_PARTITION) -> list[pb.Usage]:
         """Usage and limits of one user or all of them, queue by queue."""
-        return await self._usage(pb.USAGE_OF_USERS, name, partition)
+        return await _usage(self._calls, self._partition(partition), pb.USAGE_OF_USERS, name)
 
     async def groups(self, name: str = "", *, partition: str = DEFAULT_PARTITION) -> list[pb.Usage]:
         """Usage and limits of one group or all of them, queue by queue."""
-        return await self._usage(pb.USAGE_OF_GROUPS, name, partition)
-
-    async def _usage(self, kind: pb.UsageKind.ValueType, name: str, partition: str) -> list[pb.Usage]:
-        check_arguments(name=name)
-        return await self._calls.gathered(
-            lambda channel: _stub(channel).ListUsage,
-            pb.ListUsageRequest(partition=self._partition(partition), kind=kind, name=name),
-            lambda page: page.usages,
-        )
+        return await _usage(self._calls, self._partition(partition), pb.USAGE_OF_GROUPS, name)
 
     async def reservations(self, *, partition: str = DEFAULT_PARTITION) -> list[pb.Reservation]:
         """Reserved nodes, with their asks."""

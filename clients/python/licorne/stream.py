@@ -37,32 +37,32 @@ GRACE = 5.0
 ACK_DELAY = 0.05
 """Seconds after which responses are acknowledged that are fewer than `ACK_EVERY`."""
 SILENCE = 3
-"""Heartbeats of the server that may be missed before it counts as gone."""
+"""Heartbeats of the server that may be missed before it counts as lost."""
 
 
 class Stream:
-    """One RPC of the session."""
+    """One stream of the session: an RPC from its opening to its end."""
 
     def __init__(self, context: ClientContext, call: Call, addresses: Addresses) -> None:
-        """Use `call` for the client of that context. `addresses` learn of other members."""
+        """Use `call` for the client of that context. `addresses` is notified of other members."""
         self._context = context
         self._addresses = addresses
         self._call = call
         self._loop = asyncio.get_running_loop()
         self._heartbeat = 30.0
-        """Seconds between two signs of life of either side, as the welcome says."""
+        """Seconds between two heartbeats of either side, from the welcome."""
         self._max_items = 1000
-        """Items that the server takes in one request, as the welcome says."""
+        """Most items of a request, from the welcome."""
         self._repeats: list[UpdateRequest] = []
         """The requests of former streams that a resumption sends again."""
         self._replaying = False
-        """True while a replay is wanted that has not been sent to its end."""
+        """True from the demand for a replay until it was sent completely."""
         self._reading_since: float | None = None
         """Start of the wait for a response, by the loop's clock; None while there is none."""
         self._goodbye_said = False
-        """True once we have said goodbye."""
+        """True once the client has sent a goodbye."""
         self._goodbye_heard = False
-        """True once the server has said goodbye."""
+        """True once the server has sent a goodbye."""
         self.welcomed_at: float | None = None
         """Time of the server's welcome, by the loop's clock; None before."""
         self.was_live = False
@@ -308,7 +308,7 @@ class Stream:
         return False
 
     async def _woken(self, patience: float) -> bool:
-        """Wait so many seconds for something to do; returns False if there is nothing."""
+        """Wait at most `patience` seconds for something to do; returns False if there is nothing."""
         wake = self._context.wake
         try:
             async with asyncio.timeout(patience):

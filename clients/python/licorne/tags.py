@@ -20,6 +20,7 @@ TAGS: Mapping[str, str] = {
     "traceparent": "licorne/traceparent",
     "runtime": RUNTIME_TAG,
     "start_by": START_BY_TAG,
+    "started": "licorne/started",
 }
 """By field of `Ask`: the tag that carries it."""
 
@@ -124,6 +125,7 @@ ASK_FIELDS: Mapping[str, Check] = {
     "traceparent": _traceparent,
     "runtime": _runtime,
     "start_by": _moment,
+    "started": _moment,
 }
 APPLICATION_FIELDS: Mapping[str, Check] = {
     "runtime": _runtime,
@@ -137,7 +139,7 @@ APPLICATION_FIELDS: Mapping[str, Check] = {
 
 
 def contradiction(item: Ask | Application) -> tuple[str, str] | None:
-    """A field of an item and the tag that says something else; None if there is none.
+    """A field of an item and the tag that contradicts it; None if there is none.
 
     Fields and tags must be of the right types.
     """
@@ -151,7 +153,7 @@ def contradiction(item: Ask | Application) -> tuple[str, str] | None:
 
 
 def all_tags(item: Ask | Application) -> Mapping[str, str]:
-    """The tags of an item, with those of its fields. A field that a tag says too adds nothing."""
+    """The tags of an item, with those of its fields. A field with an equal tag adds nothing."""
     given = _given(item)
     if not given:
         return item.tags
@@ -170,7 +172,7 @@ def _names(item: Ask | Application) -> Mapping[str, str]:
 
 
 def _given(item: Ask | Application) -> Mapping[str, str]:
-    """The fields that an item sets, as its tags say them."""
+    """The fields that an item sets, in the form of tags."""
     values = _OF_ASK(item) if isinstance(item, Ask) else _OF_APPLICATION(item)
     # Asks come by the million, and most set none.
     if not any(values):

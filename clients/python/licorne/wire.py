@@ -1,7 +1,7 @@
 """Makes the messages of the wire from the caller's items.
 
 `licorne.fields` has checked the fields before. An item without an id and one that is too large
-are refused here. Everything else is for the server to judge.
+are refused here. All other checks are up to the server.
 """
 
 from collections.abc import Mapping
@@ -136,8 +136,8 @@ def application(item: Application, *, force: bool = False) -> si.AddApplicationR
 def allocation(ask: Ask, node_id: str = "", asked_at: int | None = None) -> si.Allocation:
     """An ask, or with `node_id` an existing allocation.
 
-    `asked_at` (unix seconds) is when the ask was made; a replay says it to a server that sees the
-    ask for the first time.
+    `asked_at` (unix seconds) is the creation time of the ask; in a replay, it is sent to a server that
+    has not seen the ask before.
     """
     if not ask.key:
         raise Rejected("", f"an ask of application {ask.application_id!r} has no key")

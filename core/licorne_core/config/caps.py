@@ -1,7 +1,7 @@
 """Caps on one configuration.
 
 A text beyond a cap is refused before more work is done for it. So reading any text takes a bounded
-time, and so does putting it in force.
+time, and so does applying it.
 """
 
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from licorne_core.values.names import MAX_INSTRUCTIONS
 
 MAX_BYTES = 2 * 1024 * 1024
-"""Twice the size of a Kubernetes config map; a compressed one there may be larger here."""
+"""Bytes of the text: twice the limit of a ConfigMap of Kubernetes, which may hold a compressed text."""
 
 MAX_DEPTH = 32
-"""Levels of lists and mappings."""
+"""Nested levels of lists and mappings."""
 
 MAX_NODES = 2**18
-"""1 MiB of values that take four bytes each, blanks and line ends included."""
+"""Nodes of the tree: a text of 1 MiB with values of four bytes each, blanks and line ends included."""
 
 MAX_PATTERN_LENGTH = 512
 """Characters of one regular expression. The Python interpreter stands still while one is read."""
@@ -52,7 +52,7 @@ INSTRUCTIONS = Cap("instructions of all compiled regular expressions", 16_384)
 """An application is matched against all of them in the worst case."""
 ACL_NAMES = Cap("users and groups in access lists", 50_000)
 RESOURCE_TYPES = Cap("different resources", 1_000)
-"""Sums over queues have all of them."""
+"""Every sum over queues has all of them."""
 
 PROPERTIES_IN_FORCE = Cap("properties of all queues, inherited ones included", 200_000)
 """Every queue has its own and those that it inherits."""

@@ -1,7 +1,7 @@
 """From YAML text to a tree of nodes that know their lines and columns (spec § 2.1).
 
 The tree is built here from the parser's events. Scalars stay text, and the schema decides their
-meaning, because YAML itself reads ``no``, ``010`` and ``12:30`` differently from their looks. Size
+meaning, because YAML itself reads ``no``, ``010`` and ``12:30`` in a way that surprises people. Size
 and depth are bounded; aliases, anchors, tags and merge keys are refused. A hostile text could
 otherwise nest deeper than the C stack, grow without bounds, or build objects.
 """
@@ -18,7 +18,7 @@ from licorne_core.values.errors import ConfigError, Problem
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _INDICATORS = "*@`%"
-"""Characters that no plain text may begin with, and people write at the beginning of one."""
+"""Characters that no plain text may begin with, but that people write there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ Node = Scalar | Sequence | Mapping
 
 
 class _Refused(Exception):
-    """The text cannot be read; the place is that in the text itself, and 0 where there is none."""
+    """The text cannot be read. Line and column are those in the text itself; 0 for none."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
         super().__init__(message)
@@ -66,15 +66,15 @@ class _Refused(Exception):
         self.column = column
 
 
-Placed = Callable[[int, int], tuple[int, int]]
-"""From line and column of a text to those of the text that it stands in; both 0 for none."""
+PlaceMap = Callable[[int, int], tuple[int, int]]
+"""Maps line and column of a text to those of the text that contains it; both are 0 for none."""
 
 
-def read_document(text: str, report: Report, placed: Placed = lambda *place: place) -> Node | None:
+def read_document(text: str, report: Report, placed: PlaceMap = lambda *place: place) -> Node | None:
     """The only document in the text; None when there is nothing in it but comments.
 
-    `placed` is given for a text that stands in another one. A key that is given twice is a problem
-    in the report. Raises `ConfigError` for a text that is not YAML, is too large or too deep, or
+    `placed` is given for a text that is contained in another one. A key that is given twice is a
+    problem in the report. Raises `ConfigError` for a text that is not YAML, is too large or too deep, or
     uses a feature that is refused here.
     """
     try:
@@ -84,7 +84,7 @@ def read_document(text: str, report: Report, placed: Placed = lambda *place: pla
         raise ConfigError([Problem(message=str(refusal), line=line, column=column)]) from None
 
 
-def _read(text: str, report: Report, placed: Placed) -> Node | None:
+def _read(text: str, report: Report, placed: PlaceMap) -> Node | None:
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise _Refused(f"the configuration is larger than {MAX_BYTES} bytes")
     if not text.isascii():
@@ -122,7 +122,7 @@ def _quoting(begins: str) -> str:
 class _Builder:
     """Builds the tree from the parser's events in one pass, and counts its nodes."""
 
-    def __init__(self, text: str, report: Report, placed: Placed) -> None:
+    def __init__(self, text: str, report: Report, placed: PlaceMap) -> None:
         self._placed = placed
         self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
         self._report = report

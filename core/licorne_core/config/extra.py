@@ -94,7 +94,7 @@ class _Setting(NamedTuple):
     key: Key
     setting: str
     read: Callable[[str], Any]
-    """It returns None for a text that cannot be understood."""
+    """Returns None for a text that cannot be understood."""
 
 
 def _flag(name: str, setting: str, what: str, spec: str = "2.8") -> _Setting:
@@ -159,7 +159,7 @@ _ALLOWED_LEVELS = f"{', '.join(f'`{level}`' for level in _LEVELS)}, or a number 
 
 
 def _flags() -> dict[str, Key]:
-    """The flags of features."""
+    """The keys of the flags that features declare."""
     flags = (flag for _, module in modules("keys") for flag in getattr(module, "FLAGS", ()))
     return {flag.name: Key(flag.name, Kind.FLAG, flag.what, flag.spec, "false") for flag in flags}
 
@@ -185,7 +185,7 @@ EXTRA = section(
 
 
 def meant_key(key: str) -> str:
-    """The key that is probably meant by another one; empty for a known one, and for those of others."""
+    """The known key that is probably meant; empty for a known key, and for keys of other programs."""
     return Similar().to(key, tuple(EXTRA))
 
 
@@ -199,7 +199,7 @@ def read_extra(extra: Mapping[str, str]) -> ExtraConfig:
 
 def logger_of(key: str) -> str | None:
     """Logger of a log level key, empty for all others; None for any other key."""
-    # Of thousands of keys each is looked at: an expression takes ten times as long.
+    # There may be thousands of keys: a regular expression takes ten times as long.
     if key == _LEVEL_OF_ALL:
         return ""
     if not (key.startswith(_LEVEL_BEGIN) and key.endswith(_LEVEL_END)):

@@ -13,7 +13,7 @@ from licorne_core.values.names import Pattern
 from licorne_core.values.resources import Items, parse_quantity
 
 NOT_INHERITED = "any; not inherited"
-"""Of a property: the queues for which it counts, where it is of one queue alone."""
+"""Value of `where`: the property counts for one queue alone, and is not inherited."""
 
 INTEGER = Pattern("[+-]?[0-9]{1,20}")
 
@@ -44,17 +44,17 @@ class Property(NamedTuple):
     setting: str
     form: Form
     after: str = ""
-    """Of an extension: the property behind which it is described; empty for the end."""
+    """Of an extension: the property after which the reference describes it; empty for the end."""
     standard: Any = None
-    """Of an extension: the value with which the queue is as without it."""
+    """Of an extension: the value that has the same meaning as no value."""
     unset: str = ""
-    """Of an extension: what plans say of a queue without it; empty for nothing."""
+    """Of an extension: text in plans for a queue without it; empty for no text."""
 
 
 class Family(NamedTuple):
     """Properties of an extension that differ by a name in their keys, such as that of a resource.
 
-    The setting is a tuple of what they give, in the order of their keys.
+    The setting is a tuple of the settings of its members, in the order of their keys.
     """
 
     key: Key

@@ -114,7 +114,12 @@ QUEUE = section(
         allowed="an access list",
     ),
     Key(
-        "adminacl", Kind.TEXT, "who may submit as well; grants nothing else", "2.3", allowed="an access list"
+        "adminacl",
+        Kind.TEXT,
+        "who may submit as well; grants nothing else",
+        "2.3",
+        allowed="an access list",
+        note="grants no right but to submit",
     ),
     Key(
         "childtemplate",
@@ -172,13 +177,15 @@ NODE_SORT = section(
     Key(
         "type",
         Kind.TEXT,
+        "`auto`: as `fair` while every ask finds a node, and as `binpacking` while one finds none and for "
+        "ten seconds after; "
         "`fair`: the emptiest node first; `binpacking`: the fullest first; `spread`: the "
         "emptiest group of nodes with one value of the attribute, and in it the emptiest node. "
         "How empty a group is, is the mean over its nodes, drained ones too; nodes without the "
         "attribute are one more group. `spread` costs more the larger the groups are: about "
         "0.2 ms a decision with 100 nodes in each, 4 ms with 1000",
         "7.5",
-        default=NodeSortType.FAIR.value,
+        default=NodeSortType.AUTO.value,
         choices=words(NodeSortType),
     ),
     Key(
@@ -254,7 +261,14 @@ PARTITION = section(
         allowed="the `type` as a bare word is one too",
     ),
     Key("preemption", Kind.MAPPING, "what may be preempted", "9", inside=PREEMPTION),
-    Key("usergroupresolver", Kind.MAPPING, "how groups are found", "2.1", inside=RESOLVER),
+    Key(
+        "usergroupresolver",
+        Kind.MAPPING,
+        "how groups are found",
+        "2.1",
+        inside=RESOLVER,
+        note="does nothing: a user without groups is in one of the same name",
+    ),
 )
 
 DOCUMENT = section(
@@ -266,5 +280,6 @@ DOCUMENT = section(
         "value counts as part of the text, with a warning",
         "2.1",
         allowed="64 hex digits",
+        note="is not compared with that of the text",
     ),
 )

@@ -1,4 +1,4 @@
-"""What is known of a key of the configuration: its kind, its effect, and where it is described."""
+"""Description of a key of the configuration: its kind, its effect, and its section of the specification."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Kind(Enum):
     NAMED_TEXTS = "mapping of texts"
     NAMED_NUMBERS = "mapping of numbers"
     AMOUNTS = "amounts by resource"
-    # Of queue properties and of the extra configuration, all values of which are texts.
+    # The next kinds are for queue properties and the extra configuration, all values of which are texts.
     WORD = "one of"
     INTEGER = "whole number"
     DURATION = "duration above zero"
@@ -37,7 +37,8 @@ class Key:
     `default` is the value of an absent key, in the form of the configuration; empty for none.
     `choices` are all words that the value may be, and `allowed` has further requirements in words.
     `inside` has the keys of a mapping. `where` names the queues for which a property counts.
-    `works` is False for a key that is read, checked and shown, and does nothing else.
+    `works` is False for a key that is read, checked and shown, and does nothing else. `note` says what a
+    key does not do that its name promises.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Key:
     inside: "Mapping[str, Key] | None" = None
     where: str = ""
     works: bool = True
+    note: str = ""
 
 
 Section = Mapping[str, Key]

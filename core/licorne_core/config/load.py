@@ -1,15 +1,17 @@
 """From the text of a configuration to its tree, or to all its errors (spec §§ 2.1 to 2.8).
 
-The text may be inside of a Kubernetes ConfigMap, as the older core is given it.
+The text may be inside of a Kubernetes ConfigMap, as in deployments of the older core.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
+from itertools import chain
+from typing import Final
 
 from licorne_core.config.caps import PROPERTIES_IN_FORCE
-from licorne_core.config.document import Mapping, Node, Placed, Scalar, read_document
+from licorne_core.config.document import Mapping, Node, PlaceMap, Scalar, read_document
 from licorne_core.config.extra import EXTRA
 from licorne_core.config.parse import NOT_SET, read_partitions
 from licorne_core.config.properties import merge_properties, settings_of
@@ -17,6 +19,7 @@ from licorne_core.config.reader import Cursor
 from licorne_core.config.report import Report, stands_for
 from licorne_core.config.schema import Configuration, QueueConfig
 from licorne_core.config.validate import check_partition
+from licorne_core.features import modules
 from licorne_core.values.errors import ConfigError, Problem, shown
 from licorne_core.values.names import Pattern
 
@@ -30,10 +33,10 @@ _DATA = "data"
 _PATH = f"{_DATA}.{FILE}"
 
 
-def configuration_in(document: Node | None, text: str, report: Report) -> tuple[str, Placed] | None:
-    """The configuration in the ConfigMap, or in the values of a chart, that the text is; None if it is none.
+def configuration_in(document: Node | None, text: str, report: Report) -> tuple[str, PlaceMap] | None:
+    """The configuration inside of the text, if the text is a ConfigMap or the values of a chart; else None.
 
-    There is a warning, and its places are returned as those in the whole text.
+    A warning is reported. The returned function maps places of the configuration to those in the whole text.
 
     Raises:
         ConfigError: it is a ConfigMap that has no configuration, or there are several texts with one.
@@ -74,7 +77,7 @@ def _warn_of_others(entries: dict[str, tuple[Scalar, Node]], report: Report) -> 
             report.warn(f"key {shown(key)} means nothing{hint}", path)
 
 
-def _in_values(values: Mapping, text: str, report: Report) -> tuple[str, Placed] | None:
+def _in_values(values: Mapping, text: str, report: Report) -> tuple[str, PlaceMap] | None:
     """The configuration in the values of a chart, which is a text with partitions of its own."""
     inside = list(_texts_in(values, ""))
     if not inside:
@@ -104,7 +107,7 @@ def _texts_in(node: Node, path: str) -> Iterator[tuple[str, Scalar]]:
 
 
 def _lists_partitions(text: str) -> bool:
-    """True if the text has a list of partitions; what others call so may be a number."""
+    """True if the text has a list of partitions; in other formats a key of that name may be a number."""
     _, key, rest = f"\n{text}".partition("\npartitions:")
     first = next((line for line in map(str.strip, rest.splitlines()) if line and line[0] != "#"), "")
     return bool(key) and first[:1] in ("-", "[")
@@ -115,8 +118,8 @@ def _is_config_map(document: Mapping) -> bool:
     return isinstance(kind, Scalar) and kind.text == "ConfigMap" and "apiVersion" in document.entries
 
 
-def _places_of(value: Scalar, text: str) -> Placed:
-    """Places in the whole text: line for line if each line of the value is one of the whole text."""
+def _places_of(value: Scalar, text: str) -> PlaceMap:
+    """Map places to the whole text: line by line if each line of the value is one of the whole text."""
     inner = value.text.splitlines()
     lines = text.splitlines()[value.line : value.line + len(inner)]
     first = next((number for number, line in enumerate(inner) if line), 0)
@@ -156,7 +159,7 @@ class InvalidConfiguration:
 
 
 SubmittedConfig = Configuration | InvalidConfiguration | None
-"""A configuration as it came in. None: the sender gave none and takes the scheduler's default."""
+"""A configuration as submitted; None if the caller gave none, which means the scheduler's default."""
 
 
 def submitted(text: str) -> SubmittedConfig:
@@ -175,6 +178,10 @@ def submitted(text: str) -> SubmittedConfig:
         return InvalidConfiguration(text, error.problems)
 
 
+_NOTES: Final = tuple(module.notes_of for _, module in modules("keys") if hasattr(module, "notes_of"))
+"""Of features: what a partition's settings do not do together."""
+
+
 @cache
 def built_in() -> Configuration:
     """Default configuration (spec § 2.1.9); always the same object."""
@@ -184,13 +191,13 @@ def built_in() -> Configuration:
 def load(text: str, *, strict: bool = False, required: bool = False) -> Configuration:
     """Parse and validate a configuration (spec §§ 2.1 to 2.6).
 
-    Of a ConfigMap the text in it counts, with a warning; places are those in the whole text. A text
-    with nothing in it, or with nothing but comments, is the built-in configuration. Where a
-    configuration is `required`, as of a named file or a sent text, it is a problem.
+    In a ConfigMap, its text counts, with a warning; places are those in the whole text. An empty text, or
+    one with comments only, is the built-in configuration. It is a problem if a configuration is
+    `required`, as in a named file or a sent text.
 
     Raises:
         ConfigError: the text cannot be used; the error has every problem that was found. In strict
-            mode what is merely dubious is a problem as well.
+            mode a warning is a problem as well.
     """
     report = Report(strict=strict)
     document = read_document(text, report)
@@ -206,20 +213,25 @@ def load(text: str, *, strict: bool = False, required: bool = False) -> Configur
     for partition in partitions:
         check_partition(partition, report)
     report.raise_problems()
+    partitions = tuple(
+        replace(partition, root=_inheriting(partition.root, {}, report)) for partition in partitions
+    )
+    for notes_of in _NOTES:
+        for note in chain.from_iterable(map(notes_of, partitions)):
+            report.note(note)
     return Configuration(
-        partitions=tuple(
-            replace(partition, root=_inheriting(partition.root, {}, report)) for partition in partitions
-        ),
+        partitions=partitions,
         checksum=checksum_of(text),
         text=text,
         warnings=report.warnings,
+        notes=report.notes,
     )
 
 
 def checksum_of(text: str) -> str:
     """Upper-case hex SHA-256 of the text without any ``checksum`` in it (spec § 2.1.4).
 
-    A line that says nothing else is left out as a whole, so that adding it changes nothing.
+    A line with nothing but the checksum is left out as a whole, so that adding it does not change the sum.
     """
     return sha256(_CHECKSUM.remove(text).encode("utf-8", "replace")).hexdigest().upper()
 

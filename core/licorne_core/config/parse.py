@@ -1,4 +1,4 @@
-"""From the tree of nodes to the schema (spec § 2.1), with the checks of each thing by itself."""
+"""From the tree of nodes to the schema (spec § 2.1), with the checks that need one value only."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from licorne_core.config.caps import (
     PARTITIONS,
     QUEUES,
 )
-from licorne_core.config.kinds import words
+from licorne_core.config.kinds import Key, words
 from licorne_core.config.properties import PROPERTIES, settings_of
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.rules import read_rule
@@ -51,7 +51,7 @@ MAX_WEIGHT = 1e9
 _GROUP_WORDS = frozenset(
     ("admins", "department", "dept", "devs", "group", "groups", "grp", "members", "team", "teams", "users")
 )
-"""Parts of names that groups have, and users seldom."""
+"""Parts of names that are usual for groups, and rare for users."""
 _BETWEEN_PARTS = str.maketrans("-_.", "   ")
 
 _CHECKSUM = Pattern("[0-9a-fA-F]{64}")
@@ -62,7 +62,7 @@ _Queue = tuple[Cursor, Fields]
 def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
     """The partitions of the document. Two names that differ in case only are a problem."""
     fields = document.fields(keys.DOCUMENT)
-    _check_checksum(fields["checksum"])
+    _check_checksum(_noted(fields, keys.DOCUMENT["checksum"]))
     listed = fields["partitions"]
     cursors = listed.items()
     if not (cursors or document.is_faulty or listed.is_faulty):
@@ -80,8 +80,16 @@ def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
     return tuple(partitions.values())
 
 
+def _noted(fields: Fields, key: Key) -> Cursor:
+    """The value under a key, with a note of what it does not do, if it is there."""
+    cursor = fields[key.name]
+    if cursor.node is not None and not cursor.is_null:
+        cursor.report.note(f"{key.name} {key.note}")
+    return cursor
+
+
 def _check_checksum(checksum: Cursor) -> None:
-    """Warn of a checksum that is none: only 64 hex digits are left out of the sum (§ 2.1.4)."""
+    """Warn of a checksum of another form: only 64 hex digits are left out of the sum (§ 2.1.4)."""
     text = checksum.text()
     if not (checksum.is_null or checksum.is_faulty or _CHECKSUM.matches(text)):
         checksum.warn(f"'{shown(text)}' is not 64 hex digits and counts as part of the text")
@@ -90,6 +98,7 @@ def _check_checksum(checksum: Cursor) -> None:
 def _partition(cursor: Cursor) -> PartitionConfig:
     fields = cursor.fields(keys.PARTITION)
     preemption = fields["preemption"].fields(keys.PREEMPTION)
+    resolver = _noted(fields, keys.PARTITION["usergroupresolver"])
     return PartitionConfig(
         name=_partition_name(fields["name"]),
         root=_root(fields),
@@ -97,7 +106,7 @@ def _partition(cursor: Cursor) -> PartitionConfig:
         preemption_enabled=preemption["enabled"].flag(default=True),
         switches={f"preemption.{key.name}": preemption[key.name].flag() for key in keys.SWITCHES},
         node_sort=_node_sort(fields["nodesortpolicy"]),
-        user_group_resolver=_resolver(fields["usergroupresolver"].fields(keys.RESOLVER)["type"]),
+        user_group_resolver=_resolver(resolver.fields(keys.RESOLVER)["type"]),
         place=cursor.place,
     )
 
@@ -151,7 +160,7 @@ def _node_sort_type(cursor: Cursor) -> NodeSortType:
             return known
     if text:
         cursor.problem(f"undefined policy: {text}, expected one of {', '.join(words(NodeSortType))}")
-    return NodeSortType.FAIR
+    return NodeSortType.AUTO
 
 
 def _check_attribute(kind: NodeSortType, attribute: str, cursor: Cursor) -> None:
@@ -232,7 +241,7 @@ def _queue(cursor: Cursor, fields: Fields, level: int) -> QueueConfig:
         max=maximum,
         max_applications=fields["maxapplications"].count(),
         properties=_properties(fields["properties"])[0],
-        admin_acl=_acl(fields["adminacl"]),
+        admin_acl=_acl(_noted(fields, keys.QUEUE["adminacl"])),
         submit_acl=_acl(fields["submitacl"]),
         child_template=_template(fields["childtemplate"]),
         limits=_limits(fields["limits"]),

@@ -46,13 +46,13 @@ def _property(name: str, setting: str, form: Form, what: str, spec: str, where: 
 
 
 def _of_features(table: str) -> Iterator[Any]:
-    """A table of the features' keys."""
+    """Concatenate one table of the keys of all features."""
     for _, module in modules("keys"):
         yield from getattr(module, table, ())
 
 
 def _words(property_name: str) -> dict[str, Any]:
-    """Words of features for a property, with the settings that they give."""
+    """Words that features add for a property, with their settings."""
     return {word: value for name, word, value in _of_features("WORDS") if name == property_name}
 
 
@@ -61,8 +61,9 @@ _PROPERTIES = (
         APP_SORT_POLICY,
         "app_sort",
         one_of({policy.value: policy for policy in AppSortPolicy} | _words(APP_SORT_POLICY)),
-        "the order of applications: first come; least usage first; or first come, with new "
-        "applications starting one at a time. Children of a parent are always ordered fairly",
+        "the order of applications: first come; the user with the least share first, and of a user the "
+        "application with the least usage; first come, with new applications starting one at a time; or "
+        "first come, and nothing passes the first. Children of a parent are always ordered fairly",
         "5.2",
     ),
     _property(
@@ -127,7 +128,7 @@ _PROPERTIES = (
         "preemption_victim_order",
         member_of(VictimOrder),
         "which victims the asks of the queue take first: `age` the youngest; `cost` the lowest "
-        "priority, then the least cost times seconds of lost work",
+        "priority, then the least lost work in sum",
         "9",
     ),
     _property(
@@ -181,7 +182,7 @@ def merge_properties(parent: Mapping[str, str], own: Mapping[str, str]) -> dict[
     """The properties of a managed queue: its parent's merged ones, overridden by its own.
 
     Priority policy and offset start over in every queue, and of preemption policies only
-    ``disabled`` goes on. Those of features may be of one queue.
+    ``disabled`` is inherited. Properties of features may be restricted to one queue.
     """
     merged = {key: text for key, text in parent.items() if not _is_of_one_queue(key)}
     for key, fresh in ((PRIORITY_POLICY, "default"), (PRIORITY_OFFSET, "0")):
@@ -215,7 +216,7 @@ def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None
 
 
 def _read(properties: Mapping[str, str], doubts: list[str]) -> dict[str, Any]:
-    """The settings that the properties give; a bad value gives none, and a doubt."""
+    """The settings that the properties give; a bad value gives none, and a text in `doubts`."""
     found: dict[str, Any] = {}
     for key, setting, form, *_ in _IN_PLACE:
         text = properties.get(key.name)
@@ -237,7 +238,7 @@ def _is_of_one_queue(key: str) -> bool:
 
 
 def _members(family: Family, properties: Mapping[str, str], doubts: list[str]) -> tuple[Any, ...]:
-    """What the properties of a family give, in the order of their keys."""
+    """Settings of the members of a family, in the order of their keys."""
     found = []
     for key in sorted(properties):
         name = family.name_in(key)

@@ -1,7 +1,7 @@
 """Typed reading of the tree of nodes.
 
 A value that is absent or null has the default of its type. One that cannot be read is reported and
-has it as well, so that the problems of the rest are found.
+has the default as well, so that the problems after it are found too.
 """
 
 from collections.abc import Collection
@@ -12,13 +12,13 @@ from math import isfinite
 from licorne_core.config.document import Mapping, Node, Scalar, Sequence
 from licorne_core.config.properties import PROPERTIES
 from licorne_core.config.report import Report, not_usual
-from licorne_core.values.errors import ConfigError, Place, shown
+from licorne_core.values.errors import ConfigError, TextPlace, shown
 from licorne_core.values.names import Pattern
 from licorne_core.values.resources import MEMORY, Resources, parse_quantity, quantities
 
 UINT64_MAX = 2**64 - 1
 TINY = 1 << 20
-"""Bytes of memory below which no queue is meant."""
+"""Bytes of memory below which an amount is taken for a mistake."""
 
 _COUNT = Pattern("[0-9]+")
 _NUMBER = Pattern(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -38,7 +38,7 @@ class Cursor:
     report: Report
 
     def __post_init__(self) -> None:
-        """Tell the report where the path stands in the text."""
+        """Register in the report the place of the path in the text."""
         if self.node is not None:
             self.report.mark(self.path, self.node.line, self.node.column)
 
@@ -63,7 +63,7 @@ class Cursor:
         return self.report.is_faulty(self.path)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TextPlace:
         """Place of the node."""
         return self.report.place(self.path)
 
@@ -99,7 +99,7 @@ class Cursor:
             return 0
         text = self._plain(_COUNT)
         significant = text.lstrip("0")
-        # The length is looked at first: reading a very long number takes very long.
+        # The length is checked first: conversion of a very long number takes very long.
         if text and len(significant) <= 20 and int(significant or "0") <= UINT64_MAX:
             return int(significant or "0")
         self._expected(f"a whole number from 0 to {UINT64_MAX}")
@@ -126,7 +126,7 @@ class Cursor:
         return []
 
     def entries(self) -> dict[str, "Cursor"]:
-        """The entries of a mapping, whatever their keys; none by default."""
+        """The entries of a mapping, with any keys; none by default."""
         if isinstance(self.node, Mapping):
             return {
                 key: Cursor(value, _below(self.path, key), self.report)
@@ -165,12 +165,12 @@ class Cursor:
                     message = f"unknown key '{key}'{self.report.hint(key, known)}"
                     self.report.problem_at(message, entries[key].path, mark.line, mark.column)
                     if (meant := self.report.meant(key, known)) and meant not in entries:
-                        # That it is missing is a consequence.
+                        # The meant key is missing as a consequence: no problem of its own.
                         self.report.distrust(_below(self.path, meant))
         return Fields(self, entries)
 
     def warn_of_resource(self, name: str) -> None:
-        """Warn of a resource, to which the value belongs, if the name of something else is meant."""
+        """Warn of a resource that the value is for, if its name is probably a slip for another one."""
         if "." in name and (key := self.report.key_of(name, PROPERTIES)):
             self.warn(f"'{shown(name)}' is no resource here, but a property: '{key}' belongs in 'properties'")
             return
@@ -190,7 +190,7 @@ class Cursor:
 
 @dataclass(slots=True)
 class Fields:
-    """The entries of a mapping by key, absent ones as well."""
+    """The entries of a mapping by key; an absent key has an empty cursor."""
 
     owner: Cursor
     entries: MappingType[str, Cursor]
@@ -214,7 +214,7 @@ def _shown(node: Node | None) -> str:
 
 
 def _warn_of_size(entry: Cursor, name: str, amount: int) -> None:
-    """Warn of a number without a unit that is too few bytes for anything: another unit was meant."""
+    """Warn of a number without a unit that is too few bytes for any use: another unit was probably meant."""
     text = entry.text()
     if name == MEMORY and 0 < amount < TINY and text.isdecimal():
         entry.warn(f"{text} is less than 1Mi, as it counts bytes: did you mean {text}M or {text}Mi?")

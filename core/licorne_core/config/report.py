@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from licorne_core.config.caps import RESOURCE_TYPES, Cap
-from licorne_core.values.errors import ConfigError, Place, Problem, shown
+from licorne_core.values.errors import ConfigError, Problem, TextPlace, shown
 
 USUAL = (
     *("vcore", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu", "amd.com/gpu"),
@@ -16,7 +16,7 @@ USUAL = (
 """Names under which resource managers report the resources of nodes."""
 
 LONGEST = 64
-"""Characters of a name that is looked at."""
+"""Longest name, in characters, that is compared with others."""
 
 _OTHER_NAMES = {
     **dict.fromkeys(("cpu", "cpus", "vcpu", "vcpus", "core", "cores", "millicpu"), "vcore"),
@@ -31,11 +31,11 @@ _QUOTA_PREFIXES = ("requests.", "limits.")
 _HYPHENS = dict.fromkeys(map(ord, "-_ "))
 
 _LONG_ENOUGH = 5
-"""Letters of a name that is recognized by all but one: of shorter ones too many words are near."""
+"""Fewest letters of a name that is recognized with one letter wrong: shorter words resemble too many."""
 
 
 def meant_by(name: str) -> str:
-    """Usual name that is probably meant; empty for a usual one, and for a custom one.
+    """Usual name that is probably meant; empty for a usual name, and for a custom one.
 
     The match ignores case of letters, hyphens, one letter too many, missing, wrong or swapped, and
     knows the names that Kubernetes uses. Names with other digits are different names.
@@ -64,7 +64,7 @@ def _squeezed(name: str) -> str:
 
 
 def _is_slip(word: str, usual: str) -> bool:
-    """True if the words are the same but for one letter, or two that changed places."""
+    """True if the words differ in one letter only, or in two that changed places."""
     if word == usual:
         return True
     if len(usual) < _LONG_ENOUGH or word[:1] != usual[:1]:
@@ -84,13 +84,13 @@ def _is_slip(word: str, usual: str) -> bool:
 
 
 MOST = 1000
-"""Words that are looked at in one text, as a comparison takes some microseconds."""
+"""Most words of one text that are compared, as a comparison takes some microseconds."""
 ALIKE = 0.75
 """Least similarity of two words, from 0 to 1, for a suggestion."""
 
 
 def stands_for(word: str, known: str) -> bool:
-    """True if the word is the known one, or one of those for which a word with a ``<part>`` stands."""
+    """True if the word is the known one, or matches it with any text in place of ``<part>``."""
     begin, variable, rest = known.partition("<")
     if not variable:
         return word == known
@@ -101,8 +101,8 @@ def stands_for(word: str, known: str) -> bool:
 def _begins_as(word: str, known: str) -> bool:
     """True if the word begins as a known one with a ``<part>`` does, or is the beginning of a known one.
 
-    It begins so with the same first part, or one much like it, and has as many dots at least; a hyphen may
-    stand for its only dot. Others' words may begin with the same letters.
+    The first part has to be the same or similar, and the word must have at least as many dots; a
+    hyphen may stand for its only dot. Words of other programs may begin with the same letters.
     """
     stem = known.partition(".")[0]
     if word == stem:
@@ -115,9 +115,9 @@ def _begins_as(word: str, known: str) -> bool:
 
 
 class Similar:
-    """Finds the known word that is most like another one; gives up in a text of very many.
+    """Finds the known word that is most similar to another one; gives up after `MOST` words of a text.
 
-    Known words may have a ``<part>`` that may be anything.
+    A ``<part>`` of a known word stands for any text.
     """
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class Similar:
                 return begun
             whole = [one for one in known if "<" not in one]
             matches = get_close_matches(lower, whole, n=1, cutoff=ALIKE)
-            # A word with a part of its own stands for no word without one.
+            # A word with a text for ``<part>`` is no slip for a word without one.
             other = not matches or ("<" in begun and matches[0].count(".") != word.count("."))
             self._found[key] = begun if other else matches[0]
         return self._found[key]
@@ -157,11 +157,12 @@ class Report:
     def __init__(self, *, strict: bool = False) -> None:
         """Start empty."""
         self.strict = strict
-        # As keys, so that a value which is read twice is complained of once.
+        # As keys, so that a value that is read twice is reported once.
         self._warnings: dict[Problem, None] = {}
         self._more_warnings = False
+        self._notes: dict[str, None] = {}
         self._problems: dict[Problem, None] = {}
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, TextPlace] = {}
         self._faulty: set[str] = set()
         self._counts: dict[Cap, int] = {}
         self._resource_types: set[str] = set()
@@ -170,24 +171,24 @@ class Report:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Accepted parts that are probably mistakes, in the order of the text.
+        """Warnings: accepted parts that are probably mistakes, in the order of the text.
 
-        Of very many, the first that were found are shown, with a note that there are more.
+        If there are very many, the first found are kept, with a note that there are more.
         """
         shown = tuple(map(str, sorted(self._warnings, key=_place)))
         return (*shown, "there are more warnings") if self._more_warnings else shown
 
     def mark(self, path: str, line: int, column: int) -> None:
-        """Remember at which line and column the value of the path stands."""
-        self._places[path] = Place(path=path, line=line, column=column)
+        """Record line and column of the value of the path."""
+        self._places[path] = TextPlace(path=path, line=line, column=column)
 
-    def place(self, path: str) -> Place:
+    def place(self, path: str) -> TextPlace:
         """Place of the path's value or, if it is absent, of the innermost one around it."""
         around = path
         while around and around not in self._places:
             around = around[: max(around.rfind("."), around.rfind("["), 0)]
-        known = self._places.get(around, Place(line=1, column=1))
-        return Place(path=path, line=known.line, column=known.column)
+        known = self._places.get(around, TextPlace(line=1, column=1))
+        return TextPlace(path=path, line=known.line, column=known.column)
 
     def problem(self, message: str, path: str = "") -> None:
         """Note a problem, which makes the configuration unusable."""
@@ -216,22 +217,31 @@ class Report:
         elif warning not in self._warnings:
             self._more_warnings = True
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What keys of the text do not do, each once, in any mode."""
+        return tuple(sorted(self._notes))
+
+    def note(self, text: str) -> None:
+        """Note what a key does not do, which is neither a problem nor a mistake."""
+        self._notes[text] = None
+
     def hint(self, word: str, known: Iterable[str]) -> str:
-        """``, did you mean 'queues'?`` for a word that is much like a known one; else nothing."""
+        """``, did you mean 'queues'?`` for a word that is similar to a known one; else empty."""
         meant = self.meant(word, known)
         return f", did you mean '{meant}'?" if meant else ""
 
     def meant(self, word: str, known: Iterable[str]) -> str:
-        """The known word that is much like this one; empty for none."""
+        """The known word that is most similar to this one; empty for none."""
         return self._similar.to(word, tuple(known))
 
     def key_of(self, word: str, known: Iterable[str]) -> str:
-        """The known word that this one is, stands for, or is much like; empty for none."""
+        """The known word that this one is, stands for, or resembles; empty for none."""
         known = tuple(known)
         return next((one for one in known if stands_for(word, one)), "") or self.meant(word, known)
 
     def meant_resource(self, name: str) -> str:
-        """The usual resource that is probably meant by the name of another one; mostly empty."""
+        """The usual resource that is probably meant by this name; empty in most cases."""
         meant = self._meant_resources.get(name)
         if meant is None:
             meant = meant_by(name) if len(self._meant_resources) < RESOURCE_TYPES.limit else ""
@@ -239,7 +249,7 @@ class Report:
         return meant
 
     def count(self, cap: Cap, path: str, number: int = 1) -> None:
-        """Count items that the whole text may have only so many of.
+        """Count items towards a cap of the whole text.
 
         Raises `ConfigError` at once where there are too many, so that no more work is done.
         """
@@ -285,7 +295,7 @@ def _problem(message: str, path: str, line: int, column: int) -> Problem:
 
 
 def _tidy(text: str) -> str:
-    """The text on one line and of a sane length, whatever the configuration had in it."""
+    """The text on one line and shortened, whatever the configuration contained."""
     if len(text) > MAX_MESSAGE:
         text = f"{text[:MAX_MESSAGE]}…"
     if text.isprintable():

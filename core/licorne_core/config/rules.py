@@ -33,7 +33,7 @@ _RECOVERY = PlacementRuleConfig(name=RECOVERY, create=True, value=f"{ROOT}.{RECO
 
 
 def rules_in_force(rules: Sequence[PlacementRuleConfig]) -> tuple[PlacementRuleConfig, ...]:
-    """The rules that are configured, or else `provided`, and that of recovery as the last (spec § 3)."""
+    """The configured rules, or else `provided`; the recovery rule is always the last (spec § 3)."""
     return (*(rules or (_PROVIDED,)), _RECOVERY)
 
 
@@ -124,7 +124,7 @@ def _is_whole_path(rule: PlacementRuleConfig) -> bool:
 
 
 def fixed_part(rule: PlacementRuleConfig) -> Part | None:
-    """The rule's part of the path, as far as that is known without an application."""
+    """The rule's part of the path, if it does not depend on the application; else None."""
     kind = RULES.get(rule.name)
     return None if kind is None or kind.fixed is None else kind.fixed(rule.value)
 
@@ -178,7 +178,7 @@ def _single(cursor: Cursor, kind: str, allowed: Callable[[str], bool]) -> NameLi
         names = name_list((entry,), allowed)
     except ConfigError as error:
         if isinstance(error, ProgramTooLarge):
-            # That it is too large shows only after as much work as the largest allowed takes.
+            # That an expression is too large is found only after the work of the largest allowed one.
             report.count(INSTRUCTIONS, cursor.path, MAX_PROGRAM)
         cursor.problem(f"{message} ({error.problems[0].message})")
     else:

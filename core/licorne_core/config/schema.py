@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
-from licorne_core.values.errors import Place
+from licorne_core.values.errors import TextPlace
 from licorne_core.values.names import Acl, Pattern, is_pattern
 from licorne_core.values.resources import Items, Resources
 
@@ -18,7 +18,7 @@ class AppSortPolicy(Enum):
 
 
 class OtherSort(NamedTuple):
-    """An order of an extension, by its word: first come, but for what the extension has to say."""
+    """An order of an extension, by its word: by arrival, except where the extension orders otherwise."""
 
     value: str
 
@@ -32,7 +32,7 @@ class PreemptionPolicy(Enum):
 
 
 class VictimOrder(Enum):
-    """Order of victims for a queue's asks, behind opted-in ones that are no originators."""
+    """Order of a queue's victims; opted-in allocations that are not originators always come first."""
 
     AGE = "age"
     """The youngest first."""
@@ -45,8 +45,8 @@ class QueueSettings:
     """Settings from a queue's merged properties. Delays are in seconds, 0 for off.
 
     `preemption_minimum_runtime` is in seconds. `preemption_loss_limit` has
-    amounts times seconds that the queue may lose to preemption in an hour, by resource name; a type
-    that is not there may be lost without limit. `reserved_nodes` and `app_reserved_nodes` are the most
+    amounts times seconds that the queue may lose to preemption in an hour, by resource name; a missing type
+    has no limit. `reserved_nodes` and `app_reserved_nodes` are the most
     nodes that may be reserved at a time, None for no bound of the queue's own.
     """
 
@@ -63,9 +63,9 @@ class QueueSettings:
     app_reserved_nodes: int | None = None
     reservation_exclusive: bool = False
     reservation_idle_timeout: float = 2.0
-    """Of root, for its partition."""
+    """In seconds; a setting of root, for its partition."""
     extended: tuple[tuple[str, Any], ...] = ()
-    """Settings of extensions by their names, as far as they are given and not off."""
+    """Settings of extensions by their names; only those that are given and not off."""
 
     def of(self, name: str, default: Any = None) -> Any:
         """The setting of an extension; the default if it is not given, or off."""
@@ -88,7 +88,7 @@ class NameList:
     pattern: Pattern | None = field(default=None, compare=False)
 
     def __bool__(self) -> bool:
-        """True if anything was written."""
+        """True if the list has any entry."""
         return bool(self.entries)
 
     def contain(self, name: str) -> bool:
@@ -122,7 +122,7 @@ class LimitConfig:
     groups: tuple[str, ...] = ()
     max_resources: Resources | None = None
     max_applications: int = 0
-    place: Place = field(default=Place(), compare=False)
+    place: TextPlace = field(default=TextPlace(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ class QueueConfig:
     child_template: TemplateConfig | None = None
     limits: tuple[LimitConfig, ...] = ()
     queues: tuple["QueueConfig", ...] = ()
-    place: Place = field(default=Place(), compare=False)
+    place: TextPlace = field(default=TextPlace(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,12 +182,13 @@ class PlacementRuleConfig:
     filter: FilterConfig | None = None
     parent: "PlacementRuleConfig | None" = None
     value: str = ""
-    place: Place = field(default=Place(), compare=False)
+    place: TextPlace = field(default=TextPlace(), compare=False)
 
 
 class NodeSortType(Enum):
     """Order of nodes (spec § 7.5)."""
 
+    AUTO = "auto"
     FAIR = "fair"
     BINPACKING = "binpacking"
     SPREAD = "spread"
@@ -200,7 +201,7 @@ class NodeSortPolicy:
     `attribute` is the node attribute that `spread` goes by; empty for the others.
     """
 
-    type: NodeSortType = NodeSortType.FAIR
+    type: NodeSortType = NodeSortType.AUTO
     attribute: str = ""
     weights: Mapping[str, float] = field(default_factory=lambda: {"vcore": 1.0, "memory": 1.0})
 
@@ -214,17 +215,21 @@ class PartitionConfig:
     placement_rules: tuple[PlacementRuleConfig, ...] = ()
     preemption_enabled: bool = True
     switches: Mapping[str, bool] = field(default_factory=dict)
-    """Flags of extensions by their keys, such as ``preemption.<name>``; one that is not there is off."""
+    """Flags of extensions by their keys, such as ``preemption.<name>``; a missing one is off."""
     node_sort: NodeSortPolicy = NodeSortPolicy()
     user_group_resolver: str = ""
-    place: Place = field(default=Place(), compare=False)
+    place: TextPlace = field(default=TextPlace(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """A whole configuration. `checksum` is upper-case hex SHA-256 of `text` (spec § 2.1.4)."""
+    """A whole configuration. `checksum` is upper-case hex SHA-256 of `text` (spec § 2.1.4).
+
+    `notes` say what keys of the text do not do.
+    """
 
     partitions: tuple[PartitionConfig, ...]
     checksum: str
     text: str
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()

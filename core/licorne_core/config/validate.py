@@ -1,4 +1,4 @@
-"""Checks between the parts of a partition: sizes, numbers, limits, placement rules (spec §§ 2.5, 2.6)."""
+"""Checks across the parts of a partition: sizes, numbers, limits, placement rules (spec §§ 2.5, 2.6)."""
 
 from collections.abc import Iterator, Mapping
 
@@ -36,7 +36,7 @@ def check_partition(partition: PartitionConfig, report: Report) -> None:
 
 
 def _check_access(root: QueueConfig, report: Report) -> None:
-    """Warn of a tree that nobody may use, and of access lists that close nothing."""
+    """Warn of a tree that nobody may use, and of access lists without an effect."""
     if not any(_opens(queue.submit_acl) or _opens(queue.admin_acl) for queue in _with_children(root)):
         message = "nobody may submit applications: no queue has a submitacl, as '*' for everybody"
         report.warn(message, root.place.path)
@@ -48,7 +48,7 @@ def _opens(acl: Acl) -> bool:
 
 
 def _check_closed(queue: QueueConfig, open_above: str, report: Report) -> None:
-    """Warn of access lists below a queue that is open: who may submit there may do so below."""
+    """Warn of access lists below an open queue: they are without effect, as access is inherited."""
     everybody = queue.submit_acl.everyone or queue.admin_acl.everyone
     if open_above and queue.submit_acl.text and not everybody:
         message = f"closes nothing: everybody may submit below queue {open_above}, which is open"
@@ -106,8 +106,8 @@ def _check_max_applications(queue: QueueConfig, report: Report) -> None:
 def _check_placement(rules: tuple[PlacementRuleConfig, ...], root: QueueConfig, report: Report) -> None:
     """Check that fixed rules lead to queues that exist or may be created (spec § 2.5 #15).
 
-    Only what stands in the configuration is known here. So a chain is followed from its innermost
-    rule, which is directly below root, for as long as its rules do not depend on the application.
+    Only the configuration is available here. So a chain is followed from its innermost
+    rule, which is directly below root, as far as its rules do not depend on the application.
     """
     known = _by_path(root)
     for number, rule in enumerate(rules):
@@ -183,7 +183,7 @@ def _check_limits(queue: QueueConfig, report: Report) -> None:
 
 
 def _unread(report: Report, path: str, *keys: str) -> bool:
-    """True if a problem of one of the values was reported already, so that it means nothing."""
+    """True if one of the values has a reported problem, so that it is not to be compared."""
     return any(report.is_faulty(f"{path}.{key}") for key in keys)
 
 

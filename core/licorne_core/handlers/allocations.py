@@ -7,7 +7,7 @@ from typing import Final
 from licorne_core.handlers.apps import drop_asks
 from licorne_core.handlers.assumed import WAITS_FOR_ANSWER, roll_back, roll_back_all, roll_back_unfitting
 from licorne_core.handlers.bounds import check_growth, check_new, check_task_group
-from licorne_core.handlers.checkpoints import check_checkpoint, note_checkpoint
+from licorne_core.handlers.checkpoints import check_reported, note_checkpoint, note_start
 from licorne_core.handlers.gangs import end
 from licorne_core.handlers.lifecycle import advance, after_gone, drop_ask, look_again, note_freed, placed
 from licorne_core.handlers.nodes import is_foreign, release_foreign, take_foreign
@@ -31,18 +31,18 @@ from licorne_core.values.tags import check_tags
 
 RELEASED_BY_RM = "allocation remove as per RM request"
 
-# Tuples: a look into a set costs a call of the enumeration's hash, for every ask.
+# Tuples: a lookup in a set calls the hash of the enumeration, for every ask.
 _RUN_BY_ASKS: Final = (AppState.NEW, AppState.COMPLETING)
 _TAKES_ASKS: Final = (AppState.RUNNING, AppState.ACCEPTED, *_RUN_BY_ASKS, AppState.RESUMING)
 _MAY_WAIT_AGAIN = frozenset({RequestState.ALLOCATED, RequestState.PLACEHOLDER})
 _UNACKNOWLEDGED = frozenset({TerminationType.TIMEOUT, TerminationType.PREEMPTED_BY_SCHEDULER})
-"""Termination types of the RM's own answers: freed, and not reported back (§ 1.6.11)."""
+"""Termination types of the RM's own answers: the allocation is freed without a release (§ 1.6.11)."""
 _ENDS = {
     TerminationType.TIMEOUT: EventDetail.ALLOC_TIMEOUT,
     TerminationType.PREEMPTED_BY_SCHEDULER: EventDetail.ALLOC_PREEMPT,
     TerminationType.PLACEHOLDER_REPLACED: EventDetail.ALLOC_REPLACED,
 }
-"""Published kinds of releases; any other one is an ALLOC_CANCEL (§ 12.1.4)."""
+"""Published kinds of releases; all others are ALLOC_CANCEL (§ 12.1.4)."""
 
 
 def _update(registry: Registry, rm: Rm, command: UpdateAllocations, now: float) -> list[Effect]:
@@ -86,7 +86,7 @@ def _take_ask(rm: Rm, ask: Ask, now: float, outcome: Outcome) -> None:
         )
     partition.counters.asks_received += 1
     try:
-        _check(ask)
+        _check(ask, now)
         if ask.tags:
             if is_foreign(ask):
                 take_foreign(partition, ask, now)
@@ -102,7 +102,7 @@ def _take_ask(rm: Rm, ask: Ask, now: float, outcome: Outcome) -> None:
         raise
 
 
-def _check(ask: Ask) -> None:
+def _check(ask: Ask, now: float) -> None:
     if not ask.key:
         raise Rejected("allocation key is empty", Refusal.INVALID)
     if ask.ask_class.shape.has_negative:
@@ -110,13 +110,13 @@ def _check(ask: Ask) -> None:
     if not ask.ask_class.items:
         raise Rejected("allocation contains no resources", Refusal.INVALID)
     if ask.node_id and ask.tags:
-        check_checkpoint(ask)
+        check_reported(ask, now)
     if ask.placeholder and not ask.task_group:
         raise Rejected(f"allocation {ask.key} is a placeholder without a task group name", Refusal.INVALID)
 
 
 def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
-    """Take an ask that is new, or has a known key (spec § 5.3.4-6)."""
+    """Take an ask with a new key, or with a known one (spec § 5.3.4-6)."""
     request = app.requests.get(ask.key)
     if request is not None and request.state in WAITS_FOR_ANSWER and _is_news(request.ask, ask):
         roll_back(partition, app, request, PairEvent.DROPPED, now)
@@ -148,19 +148,14 @@ def _add(partition: Partition, app: Application, ask: Ask, now: float, outcome: 
 
 
 def _is_news(assumed: Ask, ask: Ask) -> bool:
-    """True if the RM changes an assumed ask; one that it only repeats goes on waiting (§ 5.3.5)."""
+    """True if the RM changes an assumed ask; a mere repetition changes nothing (§ 5.3.5)."""
     return bool(ask.node_id) or ask.ask_class.items != assumed.ask_class.items
 
 
 def _ask_again(
-    partition: Partition,
-    app: Application,
-    request: Request,
-    ask: Ask,
-    now: float,
-    outcome: Outcome,
+    partition: Partition, app: Application, request: Request, ask: Ask, now: float, outcome: Outcome
 ) -> None:
-    """A pending ask again: another size, or the node that the RM put it on itself (§ 5.3.5)."""
+    """A pending ask is sent again: with another size, or with the node on which the RM put it (§ 5.3.5)."""
     known = request.ask
     resized = _resized(known, ask)
     if ask.node_id:
@@ -181,7 +176,7 @@ def _ask_again(
 def replace_ask(partition: Partition, app: Application, request: Request, ask: Ask, now: float) -> None:
     """Replace a pending ask by one of another size, or another priority of its application.
 
-    It keeps its node if that can ever hold it, and its promise, up to its new size.
+    It keeps its reserved node if that can ever hold it, and its promise, up to its new size.
     """
     reservation, promise = request.reservation, request.promise
     own = None if reservation is None else reservation.node_id
@@ -189,14 +184,16 @@ def replace_ask(partition: Partition, app: Application, request: Request, ask: A
     if reservation is not None and own is not None:
         node = partition.nodes.by_id[own]
         if reservation.required or node.holds(ask.ask_class.items):
-            partition.reservations.reserve(app, other, node, reservation.time, now)
+            partition.reservations.reserve(
+                app, other, node, reservation.time, now, provisional=reservation.provisional
+            )
             partition.dirty.mark_node(node)
     if promise is not None:
         partition.reservations.take_over(promise, other)
 
 
 def _resized(known: Ask, ask: Ask) -> Ask:
-    """The known ask in the size of the new one; nothing else of a known ask ever changes.
+    """The known ask in the size of the new one; nothing else of a known ask changes.
 
     It keeps its tags, so it never takes less memory than before.
     """
@@ -211,12 +208,13 @@ def _resized(known: Ask, ask: Ask) -> Ask:
 def _resize_allocation(
     partition: Partition, app: Application, request: Request, ask: Ask, now: float
 ) -> None:
-    """A running allocation of another size: booked whatever the limits say (§ 5.3.5)."""
+    """Resize a running allocation; it is booked regardless of limits (§ 5.3.5)."""
     known = request.ask
     if ask.node_id and request.state in _MAY_WAIT_AGAIN:
-        # The RM says that it runs.
+        # The RM reports that it runs.
         request.setback = None
     if ask.tags and request.state in BOOKED:
+        note_start(request, ask, now)
         note_checkpoint(partition, app, request, ask, now)
     resized = _resized(known, ask)
     if resized is known:
@@ -240,7 +238,7 @@ def _resize_allocation(
 
 
 def _resize_linked(partition: Partition, app: Application, request: Request, ask: Ask, now: float) -> None:
-    """Resize a linked request, which has a node of its own only if that is another one."""
+    """Resize a linked request; it takes room of its own only on a node other than its placeholder's."""
     own = request.allocation
     node = None if own is None else partition.nodes.by_id[own.node_id]
     check_growth(partition, ask.key, request.ask.ask_class.items, ask.ask_class.items, node)
@@ -256,18 +254,13 @@ def _recover(partition: Partition, app: Application, ask: Ask, now: float, outco
     node = partition.nodes.by_id[ask.node_id]
     check_growth(partition, ask.key, (), ask.ask_class.items, node)
     if ask.placeholder:
-        partition.asks.placeholder_came(app, ask)
+        partition.asks.placeholder_added(app, ask)
     create_time = now if ask.create_time is None else ask.create_time
     _book(partition, app, ask, create_time, now, outcome)
 
 
 def _book(
-    partition: Partition,
-    app: Application,
-    ask: Ask,
-    create_time: float,
-    now: float,
-    outcome: Outcome,
+    partition: Partition, app: Application, ask: Ask, create_time: float, now: float, outcome: Outcome
 ) -> None:
     assert ask.node_id is not None
     app.arrivals += 1
@@ -277,6 +270,7 @@ def _book(
     node = partition.nodes.by_id[ask.node_id]
     allocation = partition.allocations.take(app, request, node, now)
     if ask.tags:
+        note_start(request, ask, now)
         note_checkpoint(partition, app, request, ask, now)
     partition.counters.allocations_recovered += 1
     if app.state in (AppState.NEW, AppState.RESUMING):
@@ -334,7 +328,7 @@ class _Releases(OutcomeJob):
     def _release_all(
         self, partition: Partition, app: Application, termination: TerminationType
     ) -> Iterator[int]:
-        """Release everything of the application, those first that the RM sees as asks."""
+        """Release everything of the application, first the requests that the RM counts as asks."""
         yield from roll_back_all(self, partition, app, PairEvent.DROPPED)
         if termination is TerminationType.SCHEDULING_FAILED_ON_RM:
             return
@@ -377,10 +371,10 @@ def _free(
 
 
 def _ask_back(partition: Partition, app: Application, request: Request, now: float) -> None:
-    """An allocation that the RM could not run is a pending ask again, after a while (spec § 1.4).
+    """Return an allocation that the RM could not run to pending, after a back-off (spec § 1.4).
 
-    It comes last among the asks of its priority and age. An allocation of an application that is
-    neither accepted nor running stays as it is.
+    It is the last among the asks of its priority and age. An allocation of an application that is
+    neither accepted nor running does not change.
     """
     if request.state not in _MAY_WAIT_AGAIN or app.state not in SCHEDULABLE:
         return
@@ -394,7 +388,7 @@ def _ask_back(partition: Partition, app: Application, request: Request, now: flo
 
 
 def _setback(backoff: AskBackoff, request: Request, now: float) -> Setback:
-    """Count another failure. An allocation that stood for longer than any back-off had run."""
+    """Count another failure. An allocation that existed for longer than any back-off counts as having run."""
     assert request.allocation is not None, f"{request!r} could not be run"
     stood = now - request.allocation.allocation_time
     before = request.setback

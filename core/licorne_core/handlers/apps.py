@@ -1,4 +1,4 @@
-"""Applications that come and go (spec §§ 3, 5.1)."""
+"""Adds and removes applications (spec §§ 3, 5.1)."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -48,8 +48,8 @@ _UINT64_MAX = 2**64 - 1
 def _brought_with(leaf: Queue, tags: Mapping[str, str]) -> TemplateConfig | None:
     """Template from the tags of an application and of earlier ones in the leaf.
 
-    Only dynamic queues follow tags, and the recovery queue does not: None for these. A tag is
-    ignored if it cannot be read, has an amount below zero, or has nothing but zeros.
+    Only dynamic queues follow tags, except the recovery queue: None for all others. A tag is
+    ignored if it cannot be read, has an amount below zero, or has only zeros.
     """
     if leaf.managed or leaf.path == RECOVERY_PATH:
         return None
@@ -91,7 +91,7 @@ def _count(text: str) -> int:
 
 
 def _update(registry: Registry, rm: Rm, command: UpdateApplications, now: float) -> list[Effect]:
-    """All adds, one answer for them, then the removals (spec § 1.6.6)."""
+    """All additions, one answer for them, then the removals (spec § 1.6.6)."""
     jobs = registry.jobs
     job = jobs.find(command)
     if job is not None:
@@ -146,7 +146,7 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     footprint = _footprint(new)
     rm.holdings.check_application(app_id, footprint)
     user = checked_user(new, forced=is_forced(new))
-    # Each placement rule may look for a tag.
+    # Each placement rule may look up a tag.
     placed = replace(new, user=user, tags=IndexedTags(new.tags))
     gang = gang_of(partition, new, now)
     if not is_forced(placed):
@@ -163,10 +163,10 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
         tally=partition.tally,
         footprint=footprint,
     )
-    rm.holdings.application_came(footprint)
+    rm.holdings.application_added(footprint)
     app.leaf = leaf
-    for extension in partition.points.follow:
-        for _ in extension.follow(app, leaf, now):
+    for extension in partition.points.apply_leaf:
+        for _ in extension.apply_leaf(app, leaf, now):
             pass
     partition.applications[app_id] = app
     partition.tally.listed(app.state.value)
@@ -186,7 +186,7 @@ def _place(
 ) -> tuple[Queue, TemplateConfig | None]:
     """Return the leaf for the application, and its tags' template for the leaf.
 
-    The gang is measured against what the application itself brings. If it is refused, queues
+    The gang is compared with the maximum that the application itself sets. If it is refused, queues
     created for it are removed.
     """
     tree = partition.tree
@@ -208,7 +208,7 @@ def _place(
 
 
 def _footprint(new: NewApplication) -> int:
-    """Reckoned bytes of memory of its description."""
+    """Estimated bytes of memory of its description."""
     described = footprint_of(new.tags) + footprint_of(new.placeholder_ask)
     return described + footprint_of_names((new.app_id, *new.user.groups))
 
@@ -216,11 +216,11 @@ def _footprint(new: NewApplication) -> int:
 def _bring(partition: Partition, leaf: Queue, brought: TemplateConfig, now: float) -> None:
     """Set the maximum, guaranteed and number of applications of a dynamic leaf.
 
-    The queue keeps a size until a later application brings another one, also when the application
-    that brought it leaves.
+    The queue keeps a size until a later application sets another one, even after the application
+    that set it has left.
     """
     if brought == leaf.brought:
-        # Most applications of a namespace say what those before them said.
+        # Most applications of a namespace have the same sizes as those before them.
         return
     maximum, guaranteed = leaf.max, leaf.guaranteed
     leaf.brought = brought
@@ -235,8 +235,8 @@ def _bring(partition: Partition, leaf: Queue, brought: TemplateConfig, now: floa
 def _keep_rejected(rm: Rm, new: NewApplication, reason: str, now: float) -> None:
     """List a rejected application (spec § 3.12).
 
-    One in no known partition, or without an id, is listed nowhere. Neither is one that is there
-    already: a repeated command must change nothing. Nor is any while memory is short.
+    It is listed nowhere if its partition or its id is unknown. An application that exists
+    is not listed either: a repeated command must change nothing. Nor is any listed while memory is short.
     """
     partition = rm.find(new.partition)
     if partition is None:
@@ -266,7 +266,7 @@ class _Removals(OutcomeJob):
     """The removal of applications."""
 
     def __init__(self, rm: Rm, command: UpdateApplications, now: float) -> None:
-        """Begin to remove those that the command names."""
+        """Begin the removal of the applications in the command."""
         self._rm = rm
         self._removals = command.remove
         super().__init__(command, rm.slice_size, now)
@@ -284,7 +284,7 @@ class _Removals(OutcomeJob):
         """Release everything of the application; then its id is free again (spec § 5.1.3)."""
         yield from drop_asks(self, partition, app)
         if app.allocation_count and app.state is not AppState.COMPLETING:
-            # One that is completing already would be completed, before what it has is freed.
+            # An application that is completing would be completed before its requests are freed.
             self.outcome.updates += advance(partition, app, AppEvent.COMPLETE, self.now)
         yield from release_all(self, partition, app, f"Application {app.app_id} Removed")
         unlink(partition, app, self.now)
@@ -317,10 +317,7 @@ def release_all(job: OutcomeJob, partition: Partition, app: Application, message
         allocation = partition.allocations.release(app, request)
         note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, job.now)
         release = Release(
-            app_id=app.app_id,
-            key=request.key,
-            termination=TerminationType.STOPPED_BY_RM,
-            message=message,
+            app_id=app.app_id, key=request.key, termination=TerminationType.STOPPED_BY_RM, message=message
         )
         job.outcome.release(partition, release)
         end_placeholder_time(partition, app)

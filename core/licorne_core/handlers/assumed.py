@@ -1,4 +1,4 @@
-"""Assumed allocations: booked before the RM has agreed to their nodes, then confirmed or not (spec § 8.4)."""
+"""Assumed allocations: booked before the RM accepts their nodes, then confirmed or not (spec § 8.4)."""
 
 from collections.abc import Callable, Iterator
 
@@ -20,7 +20,7 @@ WAITS_FOR_ANSWER = frozenset({RequestState.ASSUMED, RequestState.MATCHED})
 
 
 def assume(partition: Partition, candidate: Candidate, now: float) -> None:
-    """Book the allocation and ask the RM; it hears of it after it has agreed to the node."""
+    """Book the allocation and ask the RM, which is told of it after it has accepted the node."""
     _, app, request, node = candidate
     check = partition.predicates.ask(request, node)
     partition.allocations.assume(candidate, now)
@@ -43,9 +43,9 @@ def confirm(partition: Partition, app: Application, request: Request, now: float
 
 
 def roll_back(partition: Partition, app: Application, request: Request, event: PairEvent, now: float) -> None:
-    """An ask that waits for an answer is pending again, whatever the RM is going to say.
+    """Return an ask that waits for an answer to pending; the answer will be ignored.
 
-    `event` is why, for one that was to replace a placeholder.
+    `event` is the reason, for one that was to replace a placeholder.
     """
     _end_wait(partition, request)
     if request.state is RequestState.MATCHED:
@@ -63,7 +63,7 @@ def roll_back_all(
     event: PairEvent,
     fits: Callable[[Request], bool] | None = None,
 ) -> Iterator[int]:
-    """Let all asks that wait for answers be pending again, or those that fit; yield the costs."""
+    """Return all asks that wait for answers to pending, or those that `fits` selects; yield the costs."""
     if not (app.assumed_count or app.replacing_count):
         return
     for number, request in enumerate(list(app.requests.values()), 1):
@@ -75,9 +75,9 @@ def roll_back_all(
 
 
 def roll_back_on(partition: Partition, node: Node, now: float, *, gone: bool) -> None:
-    """The node takes no asks any more: those that are assumed there are pending again (§ 7.4).
+    """Return asks assumed on a node that takes no more asks to pending (§ 7.4).
 
-    As long as it is not `gone`, a drained node takes those that require it (§ 7.7).
+    Unless it is `gone`, a drained node keeps asks that require it (§ 7.7).
     """
     for app, request in _assumed_on(partition, node):
         if gone or request.ask.ask_class.required_node is None:
@@ -87,7 +87,7 @@ def roll_back_on(partition: Partition, node: Node, now: float, *, gone: bool) ->
 def roll_back_unfitting(partition: Partition, node: Node, now: float) -> None:
     """Roll back assumed asks that no longer fit on a node with less room (§§ 7.2-7.4).
 
-    The latest gives way first, as long as there is less than nothing of a type that it wants.
+    The latest ask is rolled back first, as long as a type that it wants is below zero.
     """
     for app, request in reversed(_assumed_on(partition, node)):
         if any(node.available.get(name, 0) < 0 for name, _ in request.ask.ask_class.items):
@@ -108,6 +108,6 @@ def _assumed_on(partition: Partition, node: Node) -> list[tuple[Application, Req
 
 
 def _end_wait(partition: Partition, request: Request) -> None:
-    """A request waits for no answer any more."""
+    """End the wait of a request for an answer."""
     partition.predicates.leave(request)
     partition.dirty.mark((partition.predicates,))

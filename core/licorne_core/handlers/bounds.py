@@ -1,4 +1,4 @@
-"""Bounds on values from outside, so that no book can ever leave its range (reliability A7)."""
+"""Bounds on values from outside, so that no book can leave its range (reliability A7)."""
 
 from collections.abc import Iterable
 
@@ -12,11 +12,11 @@ from licorne_core.values.resources import EMPTY, INT64_MAX, MAX_RESOURCE_TYPES, 
 from licorne_core.values.rm_caps import RmCaps
 
 MOST_SIZES, MOST_TYPES = 1000, 16
-"""Sizes of asks that a partition keeps in mind, and their resource types: they take next to no
-memory, so that they count for no cap."""
+"""Most sizes of asks that a partition caches, and most types of each: they take so little memory that
+they count for no cap."""
 
 MAX_TASK_GROUPS = 1000
-"""Task groups that an application may ever name: all of them are kept until it ends."""
+"""Most task groups that an application may ever name: all of them are kept until it ends."""
 
 
 def check_task_group(app: Application, ask: Ask) -> None:
@@ -48,10 +48,7 @@ def check_size(configuration: Configuration, caps: RmCaps) -> None:
         queue = waiting.pop()
         queues += 1
         waiting += queue.queues
-    for count, things, cap in (
-        (partitions, "partitions", caps.partitions),
-        (queues, "queues", caps.queues),
-    ):
+    for count, things, cap in ((partitions, "partitions", caps.partitions), (queues, "queues", caps.queues)):
         if count > cap:
             message = f"the configuration has {count} {things}, at most {cap} are allowed"
             raise ConfigError([Problem(message=message, path="partitions")])
@@ -62,7 +59,7 @@ def check_growth(
 ) -> None:
     """Refuse an ask or allocation whose new size takes a total beyond int64 (see `check_new`).
 
-    `before` is its size so far: of the partition, and of the node if one is given.
+    `before` is its present size: in the partition, and on the node if one is given.
     """
     for name, _ in after:
         if name not in partition.types:
@@ -79,10 +76,10 @@ def check_growth(
 
 
 def check_new(partition: Partition, ask: Ask) -> None:
-    """The same for a new ask.
+    """The same as `check_growth`, for a new ask.
 
-    One of a size that was taken before needs no look at its types: they are known, and as long as
-    so many requests of the largest amount stay within int64, every total does.
+    For a size that was accepted before, the types need no check: they are known, and while the number of
+    requests times the largest amount stays within int64, every total does.
     """
     shape, tally = ask.ask_class.shape, partition.tally
     if not tally.requests:
@@ -97,7 +94,7 @@ def check_new(partition: Partition, ask: Ask) -> None:
 
 
 def check_node_growth(key: str, before: Items, after: Items, node: Node) -> None:
-    """Refuse growth of amounts that only count on a node, as foreign allocations do."""
+    """Refuse growth of amounts that count only on a node, as foreign allocations do."""
     known = dict(before) if before else EMPTY
     for name, value in after:
         taken = node.capacity.get(name, 0) - node.available.get(name, 0)
@@ -130,7 +127,7 @@ def _check_total(key: str, name: str, value: int, others: int) -> None:
 
 
 def check_types(partition: Partition, names: Iterable[str]) -> None:
-    """Refuse one resource type too many; if there is none, all are known from now on."""
+    """Refuse types beyond `MAX_RESOURCE_TYPES`; otherwise note all of them."""
     types = partition.types
     new = [name for name in names if name not in types]
     if new and len(types) + len(new) > MAX_RESOURCE_TYPES:

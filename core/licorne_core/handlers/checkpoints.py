@@ -1,17 +1,23 @@
-"""Checkpoints: up to when the work of a running allocation is kept, as its RM says in tags (spec § 9)."""
+"""What an RM reports of running allocations in tags: starts, and up to when work is saved (spec § 9)."""
+
+from typing import Final
 
 from licorne_core.messages.events.allocations import checkpoint_in_future
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.asks import Ask
-from licorne_core.values.tags import CHECKPOINT, LOST_WORK, read_seconds
+from licorne_core.values.errors import Refusal, Rejected
+from licorne_core.values.tags import CHECKPOINT, LOST_WORK, STARTED, read_seconds
+
+MOST_AHEAD: Final = 60.0
+"""Most seconds by which the clock of an RM may be ahead: a start up to then counts as now."""
 
 
 def note_checkpoint(partition: Partition, app: Application, request: Request, ask: Ask, now: float) -> None:
-    """Note up to when the work of a running allocation is kept, if its RM says so in a tag.
+    """Note the checkpoint of a running allocation, if its RM reports one in a tag.
 
-    One that lies in the future counts as now.
+    A checkpoint in the future counts as now.
     """
     checkpoint = _checkpoint(ask, now)
     if checkpoint is None:
@@ -24,13 +30,27 @@ def note_checkpoint(partition: Partition, app: Application, request: Request, as
         partition.leaf_of(app).counters.checkpoints += 1
 
 
-def check_checkpoint(ask: Ask) -> None:
-    """Refuse an allocation whose tags say no checkpoint that can be read."""
+def note_start(request: Request, ask: Ask, now: float) -> None:
+    """Note when a running allocation began, if its RM reports it in a tag."""
+    started = read_seconds(ask.tags, STARTED)
+    if started is not None:
+        request.started = min(float(started), now)
+
+
+def check_reported(ask: Ask, now: float) -> None:
+    """Refuse an allocation whose tags have an invalid checkpoint or start."""
     _checkpoint(ask, 0.0)
+    started = read_seconds(ask.tags, STARTED)
+    if started is not None and started > now + MOST_AHEAD:
+        ahead = started - int(now)
+        raise Rejected(
+            f"tag {STARTED}: '{started}' is {ahead} s in the future, and no allocation can have begun",
+            Refusal.INVALID,
+        )
 
 
 def _checkpoint(ask: Ask, now: float) -> float | None:
-    """Checkpoint that the tags say, in unix seconds; None for none."""
+    """Checkpoint in the tags, in unix seconds; None for none."""
     checkpoint = read_seconds(ask.tags, CHECKPOINT)
     if checkpoint is not None:
         return float(checkpoint)

@@ -1,12 +1,12 @@
-"""What follows the time that has passed without a command."""
+"""Updates after time has passed without a command."""
 
 from licorne_core.partitions.partition import Partition
 from licorne_core.points import MOST_SETTLED
 
 
 def settle_order(partition: Partition, now: float) -> None:
-    """Bring the order of all that waits up to date, for a reader of it outside of a turn."""
-    if partition.usage.followers:
+    """Bring the order of all pending asks up to date, for a reader outside of a turn."""
+    if partition.usage.tracking:
         follow_time(partition, now)
     for extension in partition.points.pass_time:
         extension.pass_time(now, MOST_SETTLED)
@@ -14,9 +14,9 @@ def settle_order(partition: Partition, now: float) -> None:
 
 
 def follow_time(partition: Partition, now: float) -> bool:
-    """Let the extensions that follow usage do so up to the present.
+    """Let the extensions that track usage advance to the present.
 
-    Returns False while one of them has too much to do for one turn: another turn decides.
+    Returns False if one of them has too much to do for one turn: then another turn decides.
     """
     usage = partition.usage
     usage.time = max(now, usage.time)

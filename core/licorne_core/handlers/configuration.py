@@ -1,7 +1,7 @@
 """Registration and configuration updates (spec §§ 1.6.2-3, 2.7, 13.1).
 
-A partition follows a configuration queue by queue (`build`, `reload`), or goes if it is configured no
-more (`remove_partition`, spec § 2.7.5).
+A configuration is applied to a partition queue by queue (`build`, `reload`); a partition that is not
+configured any more is removed (`remove_partition`, spec § 2.7.5).
 """
 
 from collections.abc import Iterator
@@ -40,33 +40,33 @@ from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import ConfigError, Problem
 from licorne_core.values.ids import PartitionName, RmId, partition_key
 from licorne_core.values.resources import add, refund
-from licorne_core.values.rm_caps import Holdings, Shortage
+from licorne_core.values.rm_caps import Holdings, MemoryShortage
 
 PARTITION = 16
-"""Making an empty partition counts for so many queues."""
+"""Cost of creating an empty partition, in queues."""
 
 
 def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) -> Iterator[int]:
-    """Make a partition, and add it to its RM with the last step."""
+    """Build a partition, and add it to its RM with the last step."""
     partition = Partition(rm.name_of(config.name), rm.context, config, job.now, options, rm.extensions)
     follow(partition, rm.extra)
     for extension in partition.points.take_marks:
         extension.take_marks(rm.marks_in(partition.name, extension.name))
-    for kept in rm.kept.of(partition.name):
+    for kept in rm.retained.of(partition.name):
         for extension in partition.points.restore:
             yield from extension.restore(kept.get(extension.name, {}), job.now)
     yield PARTITION
     yield from _settle_queues(job, partition, config, is_new=True)
-    rm.kept.forget(partition.name)
+    rm.retained.forget(partition.name)
     rm.partitions[partition.name] = partition
 
 
 def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> Iterator[int]:
-    """Follow another configuration: rules, node order, queues, as in spec § 2.7.2."""
-    # From here on a pass has to look at everything, and there is none before the last step.
+    """Apply another configuration: rules, node order, queues, as in spec § 2.7.2."""
+    # From here on a pass has to try everything, and there is no pass before the last step.
     partition.wakeups.waiting.runnable = True
     if config.node_sort != partition.config.node_sort:
-        yield from partition.index.reorder(config.node_sort)
+        yield from partition.index.reorder(config.node_sort, packs=bool(partition.nodes.order.packs))
     yield PARTITION
     yield from _settle_queues(job, partition, config)
     partition.config = config
@@ -85,16 +85,16 @@ def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> It
         for group in list(app.groups.values()):
             partition.escalation.start_afresh(group, job.now)
             yield 1
-        for extension in partition.points.follow:
-            yield from extension.follow(app, app.leaf, job.now)
-    partition.wakeups.kept_nodes.clear()
+        for extension in partition.points.apply_leaf:
+            yield from extension.apply_leaf(app, app.leaf, job.now)
+    partition.wakeups.reserved_node_waits.clear()
     ask_again(partition.stays, job.now)
 
 
 def _settle_queues(
     job: CommandJob, partition: Partition, config: PartitionConfig, *, is_new: bool = False
 ) -> Iterator[int]:
-    """Settle the queues of a partition that may be new, let extensions follow, and publish the changes."""
+    """Settle the queues of a partition that may be new, with extensions, and publish the changes."""
     points, watched = partition.points, partition.journal.on
     for extension in points.configure:
         extension.configure(config)
@@ -114,7 +114,7 @@ def _settle_queues(
 
 
 def _note(job: CommandJob, partition: Partition, change: Change, limited: list[Change]) -> None:
-    """Publish changes of a queue at once, and of its limits behind all queues (§ 12.1.4)."""
+    """Publish changes of a queue at once, and collect those of its limits for later (§ 12.1.4)."""
     partition.journal.note_all(queue_facts(change, job.now))
     _, before, after = change
     if (before.limits if before else ()) != (after.limits if after else ()):
@@ -129,7 +129,7 @@ def _note_limits(job: CommandJob, partition: Partition, limited: list[Change]) -
 
 
 def _follow_limits(job: CommandJob, partition: Partition, app: Application) -> Iterator[int]:
-    """An application is bound by other limits, maybe those of another group (spec § 10.7).
+    """Apply changed limits to an application, maybe those of another group (spec § 10.7).
 
     It changes its group only if that is not limited any more.
     """
@@ -166,7 +166,7 @@ _LAST_EVENT = {AppState.FAILING: AppEvent.FAIL, AppState.COMPLETING: AppEvent.CO
 def remove_partition(job: OutcomeJob, registry: Registry, rm: Rm, name: PartitionName) -> Iterator[int]:
     """Stop and empty the partition: its applications fail, and its allocations are released.
 
-    It is there until the last step.
+    It exists until the last step.
     """
     partition = rm.partitions[name]
     stop(partition.tree)
@@ -186,16 +186,16 @@ def remove_partition(job: OutcomeJob, registry: Registry, rm: Rm, name: Partitio
         for fact in facts(reversed(queues), job.now):
             partition.journal.note(fact)
             yield 1
-    for kept in partition.kept(job.now):
+    for kept in partition.retained(job.now):
         yield PARTITION
         if kept is not None:
-            rm.kept.keep(name, kept)
+            rm.retained.keep(name, kept)
     rm.forget(name)
     registry.drop(partition)
 
 
 def _end(job: OutcomeJob, partition: Partition, app: Application) -> Iterator[int]:
-    """End the application's requests, and it with the last of them."""
+    """End the application's requests, and the application with the last of them."""
     job.outcome.updates += _begin_to_fail(partition, app, job.now)
     yield from drop_asks(job, partition, app)
     yield from release_all(job, partition, app, PARTITION_REMOVED)
@@ -205,10 +205,10 @@ def _end(job: OutcomeJob, partition: Partition, app: Application) -> Iterator[in
 
 
 def _begin_to_fail(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
-    """The application fails, unless it is completing already."""
+    """Let the application fail, unless it is completing already."""
     updates: list[ApplicationUpdate] = []
     if app.state is AppState.RESUMING:
-        # From there it cannot fail.
+        # From its present state it cannot fail.
         updates += advance(partition, app, AppEvent.RUN, now, PARTITION_REMOVED)
     if app.state is not AppState.FAILING:
         updates += advance(partition, app, AppEvent.FAIL, now, PARTITION_REMOVED)
@@ -239,7 +239,7 @@ def register(registry: Registry, command: RegisterRm, now: float) -> list[Effect
 
 
 def _usable(config: SubmittedConfig, options: Options) -> Configuration:
-    """The configuration to use: the submitted one, or the default where there is none.
+    """The configuration to use: the submitted one, or the default without one.
 
     Raises:
         ConfigError: the submitted one is invalid, or has more than an RM may have.
@@ -254,26 +254,22 @@ def _usable(config: SubmittedConfig, options: Options) -> Configuration:
 def _check_pressure(registry: Registry, rm_id: RmId) -> None:
     """Refuse a new RM while the process is short of memory.
 
-    While everything is refused, a known RM is refused too: its books would go, and its recovery
+    While everything is refused, a known RM is refused too: its state would be dropped, and its recovery
     would be refused.
     """
     pressure = registry.pressure
-    if pressure.shortage is Shortage.ALL or (pressure.shortage and rm_id not in registry.rms):
+    if pressure.shortage is MemoryShortage.ALL or (pressure.shortage and rm_id not in registry.rms):
         raise ConfigError([Problem(message=pressure.reason, path="rmID")])
 
 
 class _Registration(CommandJob):
     """A registration that can be carried out.
 
-    Its partitions are built apart; the RM's old ones are in force until the last step.
+    Its partitions are built separately; the RM's old ones are in force until the last step.
     """
 
     def __init__(
-        self,
-        registry: Registry,
-        command: RegisterRm,
-        configuration: Configuration,
-        now: float,
+        self, registry: Registry, command: RegisterRm, configuration: Configuration, now: float
     ) -> None:
         """Start a registration with a checked configuration."""
         self._registry = registry
@@ -285,7 +281,7 @@ class _Registration(CommandJob):
         super().__init__(command, options.tuning.slice_size, now)
 
     def steps(self) -> Iterator[int]:
-        """Build all partitions, and then put them in force."""
+        """Build all partitions, then put them in force."""
         rm, registry = self._rm, self._registry
         for config in rm.configuration.partitions:
             yield from build(self, rm, config, registry.options)
@@ -299,9 +295,9 @@ class _Registration(CommandJob):
 
 
 def _update(registry: Registry, rm: Rm, command: UpdateConfiguration, now: float) -> list[Effect]:
-    """Take a new configuration whole or not at all, over all partitions (spec § 2.7).
+    """Apply a new configuration whole or not at all, over all partitions (spec § 2.7).
 
-    The extra configuration stays in force even where the queues are refused (§ 13.1).
+    The extra configuration stays in force even if the queues are refused (§ 13.1).
     """
     job = registry.jobs.find(command)
     if job is None:
@@ -323,7 +319,7 @@ def refusal_of(
 ) -> ConfigurationRefused | None:
     """Reason that an update of the RM with the configuration is refused; None if it is not.
 
-    `rm` is None for one that is not registered: then the configuration is looked at by itself.
+    `rm` is None for an RM that is not registered: then only the configuration itself is checked.
     """
     try:
         configuration = _usable(config, options)
@@ -362,7 +358,7 @@ class _Update(OutcomeJob):
         super().__init__(command, registry.options.tuning.slice_size, now)
 
     def steps(self) -> Iterator[int]:
-        """Remove partitions that it has not, and take it into those that it names."""
+        """Remove partitions that it does not have, and apply it to those that it has."""
         rm, registry = self._rm, self._registry
         wanted = {rm.name_of(config.name): config for config in self._configuration.partitions}
         for name in [name for name in rm.partitions if name not in wanted]:

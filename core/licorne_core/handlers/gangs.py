@@ -1,6 +1,6 @@
 """Gang scheduling: admission, whole gangs, completion, and the end of an allocation (spec § 6).
 
-`free` ends any allocation: a real request that waits for the end of its placeholder takes its place.
+`free` ends any allocation: a real request that waits for the end of its placeholder replaces it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,10 +40,10 @@ from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due
 
 LEAST_TIMEOUT = 0.001
-"""Seconds left to placeholders that arrive after their timeout."""
+"""Fewest seconds until the timeout, for placeholders that arrive after it."""
 
 CREATION_TAG = "yunikorn.apache.org/creationTime"
-"""The tag of an application with the unix seconds from which the timeout counts."""
+"""The tag of an application with the unix seconds at which its timeout starts."""
 
 _MAX_MILLISECONDS = (2**63 - 1) // 1_000_000
 
@@ -61,9 +61,9 @@ def gang_of(partition: Partition, new: NewApplication, now: float) -> Gang:
 
 
 def placeholder_timeout(milliseconds: int, tags: Mapping[str, str], now: float) -> float:
-    """Seconds that placeholders are kept: the configured time, less the time spent (§ 5.4).
+    """Seconds until placeholders time out: the configured time, less the time spent (§ 5.4).
 
-    The time counts from the application's creation, as its tag says it in unix seconds.
+    The time starts with the application's creation, as given by its tag in unix seconds.
     """
     timeout = DEFAULT_TIMEOUT
     if 0 < milliseconds <= _MAX_MILLISECONDS:
@@ -75,7 +75,7 @@ def placeholder_timeout(milliseconds: int, tags: Mapping[str, str], now: float) 
 
 
 def check_terms(partition: Partition, app_id: AppId, gang: Gang) -> None:
-    """Refuse a gang in units with placeholders, and terms that an extension does not allow."""
+    """Refuse a gang in units with placeholders, and terms that an extension rejects."""
     if gang.units is not None and gang.is_wanted:
         raise Rejected(
             f"application {app_id} has {gang.units.asked_by} and a placeholderAsk: "
@@ -116,7 +116,7 @@ def check_gang(app_id: AppId, leaf: Queue, leaf_max: Resources | None, gang: Gan
 
 
 def place_whole(partition: Partition, found: GangPlacement, now: float, outcome: Outcome) -> list[Allocation]:
-    """Book all members of a gang; the RM has accepted each of the nodes, if it has a say."""
+    """Book all members of a gang; the RM has accepted each of the nodes if it had to be asked."""
     leaf, app = found.leaf, found.app
     return [_place(partition, (leaf, app, request, node), now, outcome) for request, node in found.members]
 
@@ -124,7 +124,7 @@ def place_whole(partition: Partition, found: GangPlacement, now: float, outcome:
 def place_member(
     partition: Partition, found: MemberPlacement, now: float, outcome: Outcome
 ) -> list[Allocation]:
-    """Book one member of a gang that was placed before; none if the RM is asked first."""
+    """Book one later member of a placed gang; return nothing if the RM has to be asked first."""
     leaf, app, request, node, room = found
     candidate = (leaf, app, request, node)
     if partition.predicates.is_needed(request.ask.ask_class, node):
@@ -146,7 +146,7 @@ def _place(partition: Partition, candidate: Candidate, now: float, outcome: Outc
 
 
 def time_to_complete(job: TimerJob) -> Iterator[int]:
-    """The application completes, once placeholders that are left are gone as well (§ 6.9)."""
+    """Complete the application, once the remaining placeholders have ended as well (§ 6.9)."""
     partition = job.partition
     app = partition.applications[job.timer.app_id]
     state = app.state
@@ -178,7 +178,7 @@ def still_has(app: Application, request: Request) -> bool:
 
 
 def end_if_none_left(job: TimerJob, app: Application, state: AppState) -> None:
-    """Whatever the deadline has begun is over if there is no end of a placeholder to wait for."""
+    """Take the last step of the deadline at once, if no placeholder has to end first."""
     if app.leaf is not None and app.state is state and not app.placeholder_count:
         updates = after_gone(job.partition, app, Gone.PLACEHOLDER, job.now)
         job.outcome.last_updates += updates
@@ -194,14 +194,14 @@ def end(
 ) -> None:
     """Free an allocation; `detail` is published.
 
-    The application completes, fails or goes on as the tables of `gang` say.
+    The application completes, fails or stays by the tables of `gang`.
     """
     freed = free(partition, app, request, detail, now, outcome)
     outcome.updates += after_gone(partition, app, what_went(request), now, freed)
 
 
 def what_went(request: Request) -> Gone:
-    """Kind of a booked request that goes."""
+    """Kind of a booked request that ends."""
     return Gone.PLACEHOLDER if request.ask.placeholder else Gone.REAL
 
 
@@ -215,9 +215,9 @@ def free(
     *,
     with_node: bool = False,
 ) -> Freed | None:
-    """Free an allocation; `with_node` if its node goes as well.
+    """Free an allocation; `with_node` if its node is removed as well.
 
-    A real request that waits for the end of the placeholder takes its place (spec §§ 6.6, 6.12).
+    A real request that waits for the end of the placeholder replaces it (spec §§ 6.6, 6.12).
     Otherwise return the fact to publish, which is not noted yet.
     """
     if request.state is RequestState.NOTICED:
@@ -245,7 +245,7 @@ def free(
     outcome.made.setdefault(partition, []).append(allocation)
     leaf = partition.leaf_of(app)
     outcome.updates += allocation_made(partition, leaf, app, allocation, now)
-    # The RM may have resized it while it waited for its place.
+    # The RM may have resized it while it waited for its placeholder.
     for extension in partition.points.grown:
         extension.grown(leaf, now)
     look_again(partition, partition.nodes.by_id[allocation.node_id], now)
@@ -255,7 +255,7 @@ def free(
 def _heir(
     partition: Partition, app: Application, request: Request, now: float, *, with_node: bool
 ) -> tuple[Request, PairStep] | None:
-    """The real request that takes the place of a placeholder; if it cannot, it waits again."""
+    """The real request that replaces a placeholder; one that cannot replace it is pending again."""
     heir = request.partner
     if heir is None:
         return None

@@ -1,4 +1,4 @@
-"""Consequences of an application's change of state: counts, timers, leaving (spec § 5.1)."""
+"""Consequences of an application's change of state: counts, timers, leaving its queue (spec § 5.1)."""
 
 from collections.abc import Callable
 from typing import Final
@@ -15,7 +15,7 @@ from licorne_core.model.apps.states import COMPLETING_TIME, SCHEDULABLE, AppEven
 from licorne_core.model.books import note_allocating
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.quotas import Tally
+from licorne_core.model.quotas import ApplicationTotals
 from licorne_core.partitions.partition import Partition, forget_ended, remember_completed
 from licorne_core.scheduling.order import count_raised
 from licorne_core.values.app_states import AppState
@@ -27,7 +27,7 @@ from licorne_core.values.timers import Due, Timer
 CLEANING_TIME = 10.0
 """Seconds until an empty queue that is draining or dynamic is removed (spec § 4.3)."""
 
-# Read from their enumerations once: that costs as much as two calls, for every allocation.
+# Looked up in their enumerations once: that costs as much as two calls, for every allocation.
 _RUNNING: Final = AppState.RUNNING
 
 _TERMINAL = frozenset({AppState.COMPLETED, AppState.FAILED})
@@ -42,10 +42,10 @@ def advance(
     *,
     noted: bool = True,
 ) -> list[ApplicationUpdate]:
-    """Let the event happen to the application; return the updates for the RM (§ 5.1.2).
+    """Let the application follow the event; return the updates for the RM (§ 5.1.2).
 
-    An event that leads nowhere from the present state does nothing. Without `noted` the caller
-    publishes it, together with other facts.
+    An event without a transition from the present state does nothing. Without `noted` the caller
+    publishes the new state, together with other facts.
     """
     before = app.state
     if not app.enter(event, now):
@@ -81,7 +81,7 @@ def after_gone(
 ) -> list[ApplicationUpdate]:
     """Let the application follow `ON_GONE` after the end of a request.
 
-    `freed` publishes an allocation that ended; with it the start of completion is published.
+    `freed` is the fact of an allocation that ended; with it the start of completion is published.
     """
     end_placeholder_time(partition, app)
     event = ON_GONE.get((app.state, gone, what_is_left(app)))
@@ -100,13 +100,13 @@ def after_gone(
 
 
 def end_placeholder_time(partition: Partition, app: Application) -> None:
-    """Without placeholders that are there or to come there is nothing to time out (spec § 6.7)."""
+    """Cancel the timeout of an application without present or pending placeholders (spec § 6.7)."""
     if not (app.placeholder_count or app.gang.is_open):
         partition.timers.cancel(Timer(Due.PLACEHOLDERS, app.app_id))
 
 
 def what_is_left(app: Application) -> Left:
-    """Kinds of requests left, as its state depends on them. Assumed asks are asks."""
+    """Kinds of the remaining requests, on which its state depends. Assumed asks are asks."""
     booked = app.allocation_count - app.assumed_count
     if len(app.requests) == booked == app.placeholder_count:
         return Left.PLACEHOLDERS if booked else Left.NOTHING
@@ -116,7 +116,7 @@ def what_is_left(app: Application) -> Left:
 def allocation_made(
     partition: Partition, leaf: Queue, app: Application, allocation: Allocation, now: float
 ) -> list[ApplicationUpdate]:
-    """The core has made an allocation: its application runs now (§ 5.1.1)."""
+    """Note an allocation by the core: its application runs now (§ 5.1.1)."""
     partition.counters.allocations_made += 1
     leaf.counters.allocations_made += 1
     for extension in partition.points.served if leaf.interests else ():
@@ -129,9 +129,9 @@ def placed(
 ) -> list[ApplicationUpdate]:
     """Start an application whose allocation was booked, and publish both.
 
-    Placeholders let it run when all of them keep room, and have a time for that (spec § 6.3, 6.7).
-    The time begins with the first that keeps room, and goes on as long as any is booked or open:
-    one that only waits must not wait without an end.
+    Placeholders let it run when all of them keep room, and have a timeout for that (spec § 6.3, 6.7).
+    The timeout starts with the first that keeps room, and stays as long as any is booked or open:
+    a pending placeholder must not wait without end.
     """
     updates: list[ApplicationUpdate] = []
     runs = True
@@ -180,7 +180,7 @@ def drop_ask(
     now: float,
     detail: EventDetail = EventDetail.REQUEST_CANCEL,
 ) -> None:
-    """An ask is not wanted any more: one that is pending, or linked to a placeholder."""
+    """Drop an ask that was withdrawn or has timed out: a pending one, or one linked to a placeholder."""
     if request.is_pending:
         partition.asks.drop(app, request, now)
     else:
@@ -189,26 +189,26 @@ def drop_ask(
 
 
 def unlink(partition: Partition, app: Application, now: float) -> None:
-    """Take an application without asks and allocations out of its queue and its partition."""
+    """Remove an application without asks and allocations from its queue and its partition."""
     leave_leaf(partition, app, now)
     partition.escalation.forget(app)
     if app.interests:
-        for extension in partition.points.gone:
-            extension.gone(app)
+        for extension in partition.points.app_gone:
+            extension.app_gone(app)
     del partition.applications[app.app_id]
     partition.tally.dropped(app.state.value)
     partition.tally.in_units.pop(app.app_id, None)
-    app.tally = Tally()
+    app.tally = ApplicationTotals()
     app.leaf, app.quotas = None, ()
     app.forget_groups()
-    partition.rm.holdings.application_went(app.footprint)
+    partition.rm.holdings.application_removed(app.footprint)
     partition.timers.cancel(Timer(Due.COMPLETE, app.app_id))
     partition.timers.cancel(Timer(Due.PLACEHOLDERS, app.app_id))
     partition.journal.note_all(app_left(now, app.app_id, app.queue_path, app.group))
 
 
 def leave_leaf(partition: Partition, app: Application, now: float) -> None:
-    """Take an application that has no allocations, and waits for nothing, out of its leaf."""
+    """Remove an application without allocations and waits from its leaf."""
     leaf = partition.leaf_of(app)
     _count_running(leaf, app.state, AppState.COMPLETED)
     partition.dirty.mark(leaf.lineage)
@@ -227,7 +227,7 @@ def leave_leaf(partition: Partition, app: Application, now: float) -> None:
 
 
 def enter_leaf(partition: Partition, app: Application, leaf: Queue) -> None:
-    """Put an application that has left its leaf into another one, with all that is pending."""
+    """Add an application that has left its leaf to another one, with all its pending asks."""
     app.leaf, app.queue_path = leaf, leaf.path
     leaf.applications[app.app_id] = app
     partition.limits.join(app, leaf)
@@ -241,16 +241,16 @@ def enter_leaf(partition: Partition, app: Application, leaf: Queue) -> None:
 
 
 def rebook(partition: Partition, app: Application, change: Callable[[], None]) -> int:
-    """Let a change give the application other quotas; return the number of promises looked at.
+    """Let `change` give the application other quotas; return the number of promises that were adjusted.
 
-    In the quotas that it leaves or enters, other amounts are to be kept free (§ 9.4.8).
+    In the quotas that it leaves or enters, other amounts have to be left free (§ 9.4.8).
     """
     reserved = partition.wakeups.reserved
     held = [reserved.holder(reservation).request.promise for reservation in reserved]
     promises = [
         promise
         for promise in held
-        if promise is not None and not promise.is_resting
+        if promise is not None and not promise.is_paused
         if promise.app is app or app in promise.outstanding.values()
     ]
     for promise in promises:
@@ -262,7 +262,7 @@ def rebook(partition: Partition, app: Application, change: Callable[[], None]) -
 
 
 def clean_later(partition: Partition, leaf: Queue, now: float) -> None:
-    """Plan a cleaning if the leaf, or a queue above it, is to be removed once it is empty."""
+    """Schedule a cleaning if the leaf, or a queue above it, is to be removed once it is empty."""
     if any(queue.may_be_removed for queue in leaf.lineage):
         timer = Timer(Due.CLEAN_QUEUES)
         if timer not in partition.timers:
@@ -270,14 +270,14 @@ def clean_later(partition: Partition, leaf: Queue, now: float) -> None:
 
 
 def look_again(partition: Partition, node: Node, now: float) -> None:
-    """The node has come, or an allocation has come to it or is not to be stopped any more."""
+    """Notify extensions of a closed node that was added, or on which an allocation was added or spared."""
     if node.closed is not None:
-        for extension in partition.points.has:
-            extension.has(node, now)
+        for extension in partition.points.closed_node_changed:
+            extension.closed_node_changed(node, now)
 
 
 def _expire(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
-    """Expire an application and tell the RM (§ 5.1.2), unless its id was reused."""
+    """Expire an application and notify the RM (§ 5.1.2), unless its id was reused."""
     app.enter(AppEvent.EXPIRE, now)
     if app.app_id in partition.applications:
         return []
@@ -288,14 +288,14 @@ def _expire(partition: Partition, app: Application, now: float) -> list[Applicat
 
 
 def _count_running(leaf: Queue, before: AppState, after: AppState) -> None:
-    """Queues count an application as running, or not any more."""
+    """Update the counts of running applications in the queues."""
     change = (after is _RUNNING) - (before is _RUNNING)
     for queue in leaf.lineage if change else ():
         queue.running_applications += change
 
 
 def _expired(firing: Firing, timer: Timer) -> None:
-    """An application has ended long ago."""
+    """End the listing of an ended application."""
     partition, due, app_id = firing.partition, timer.due, timer.app_id
     firing.outcome.updates += _expire(partition, forget_ended(partition, due, app_id), firing.now)
 

@@ -1,4 +1,4 @@
-"""Nodes that come, change and go (spec § 7)."""
+"""Adds, changes and removes nodes (spec § 7)."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -37,7 +37,7 @@ _CREATES = frozenset({NodeAction.CREATE, NodeAction.CREATE_DRAIN})
 
 
 def is_foreign(ask: Ask) -> bool:
-    """True if the ask is of another scheduler."""
+    """True if the ask belongs to another scheduler."""
     return any(tag.lower() == FOREIGN_TAG for tag in ask.tags)
 
 
@@ -58,7 +58,7 @@ def take_foreign(partition: Partition, ask: Ask, now: float) -> None:
     if left is not None and left is not node:
         _note(partition, left, now)
     partition.foreign[ask.key] = node
-    partition.rm.holdings.ask_came(ask.footprint)
+    partition.rm.holdings.ask_added(ask.footprint)
     node.foreign[ask.key] = Allocation(ask, ask.node_id, now, now)
     partition.cluster.occupy(node, (), ask.ask_class.items)
     _note(partition, node, now)
@@ -66,25 +66,25 @@ def take_foreign(partition: Partition, ask: Ask, now: float) -> None:
 
 
 def release_foreign(partition: Partition, key: AllocationKey, now: float) -> None:
-    """Forget a foreign allocation; an unknown one is ignored."""
+    """Remove a foreign allocation; an unknown one is ignored."""
     node = _drop(partition, key)
     if node is not None:
         _note(partition, node, now)
 
 
 def forget_foreign_on(job: Job, partition: Partition, node: Node) -> Iterator[int]:
-    """Forget foreign allocations of a node that is about to go; yield the costs of the steps."""
+    """Remove foreign allocations of a node that is about to be removed; yield the costs of the steps."""
     for key in list(node.foreign):
         _drop(partition, key)
         yield 1
 
 
 def _drop(partition: Partition, key: AllocationKey) -> Node | None:
-    """Forget it in the books; the node that it was on."""
+    """Remove a foreign allocation from the books; return its node."""
     node = partition.foreign.pop(key, None)
     if node is not None:
         ask = node.foreign.pop(key).ask
-        partition.rm.holdings.ask_went(ask.footprint)
+        partition.rm.holdings.ask_removed(ask.footprint)
         partition.cluster.occupy(node, ask.ask_class.items, ())
     return node
 
@@ -99,7 +99,7 @@ def _update(registry: Registry, rm: Rm, command: UpdateNodes, now: float) -> lis
 
 
 class _Update(OutcomeJob):
-    """Nodes that come, change and go."""
+    """Additions, changes and removals of nodes."""
 
     def __init__(self, rm: Rm, command: UpdateNodes, now: float) -> None:
         """Begin with the first node of the command."""
@@ -127,7 +127,7 @@ class _Update(OutcomeJob):
             self.effects.append(answer)
 
     def _change(self, update: NodeUpdate) -> Iterator[int]:
-        """Anything but a creation: never answered, unknown nodes are ignored (spec § 7)."""
+        """Any action except a creation: never answered, unknown nodes are ignored (spec § 7)."""
         found = _find(self._rm, update)
         if update.action is NodeAction.DECOMISSION:
             self._rm.failed_nodes.pop(update.node_id, None)
@@ -141,8 +141,8 @@ class _Update(OutcomeJob):
             schedulable = update.action is NodeAction.DRAIN_TO_SCHEDULABLE
             _set_schedulable(partition, node, schedulable=schedulable, now=self.now)
         elif update.capacity is not None and self._capacity(update.capacity) != node.capacity:
-            # What is said again changes nothing, least of all what the RM said of the node (§ 8.4).
-            # An update is never answered, so one that cannot be is ignored as a whole.
+            # A repeated value changes nothing, in particular no predicate result for the node (§ 8.4).
+            # An update is never answered, so an impossible one is ignored as a whole.
             with suppress(Rejected):
                 check_capacity(partition, node.node_id, node.capacity, update.capacity)
                 _resize(partition, node, self._capacity(update.capacity), self.now)
@@ -183,7 +183,7 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
 
 
 def _find(rm: Rm, update: NodeUpdate) -> tuple[Partition, Node] | None:
-    """The node that is meant, and its partition."""
+    """The named node, and its partition; None for an unknown node."""
     partition = rm.find(update.partition) if update.partition else rm.holder_of(update.node_id)
     node = partition.nodes.by_id.get(update.node_id) if partition else None
     return None if partition is None or node is None else (partition, node)
@@ -193,7 +193,7 @@ def _set_schedulable(partition: Partition, node: Node, *, schedulable: bool, now
     if partition.cluster.set_schedulable(node, schedulable=schedulable):
         partition.journal.note(schedulable_changed(now, node.node_id, schedulable=node.schedulable))
     if not schedulable:
-        # What the RM was asked does not hold any more: the node took asks then.
+        # Open checks are void: the node took asks when the RM was asked.
         roll_back_on(partition, node, now, gone=False)
 
 
@@ -208,7 +208,7 @@ def _resize(partition: Partition, node: Node, capacity: Resources, now: float) -
 
 
 def _decommission(job: OutcomeJob, partition: Partition, node: Node) -> Iterator[int]:
-    """Free all that is on the node, then let it go (spec § 7); yield the costs of the steps."""
+    """Free all allocations on the node, then remove it (spec § 7); yield the costs of the steps."""
     _set_schedulable(partition, node, schedulable=False, now=job.now)
     roll_back_on(partition, node, job.now, gone=True)
     went: dict[Application, Gone] = {}
@@ -220,22 +220,22 @@ def _decommission(job: OutcomeJob, partition: Partition, node: Node) -> Iterator
         yield 1
     yield from forget_foreign_on(job, partition, node)
     partition.cluster.remove(node, job.now)
-    for extension in partition.points.went:
-        extension.went(node)
+    for extension in partition.points.node_lost:
+        extension.node_lost(node)
     partition.counters.nodes_decommissioned += 1
     total = partition.rm.core.floating.shown(partition.nodes.total)
     partition.journal.note_all(node_removed(job.now, node.node_id, total))
-    # Once for each: what a timeout has begun ends with the last placeholder, and nothing follows.
+    # Once for each application: a timeout ends with its last placeholder, and has no further effect.
     for app, gone in went.items():
         job.outcome.updates += after_gone(partition, app, gone, job.now)
 
 
 def _free(job: OutcomeJob, partition: Partition, allocation: Allocation) -> Gone | None:
-    """Free an allocation of a node that goes; what went, if it was there by itself."""
+    """Free an allocation of a node that is removed; return its kind, if it ended by itself."""
     app = partition.applications[allocation.ask.app_id]
     request = app.requests.get(allocation.key)
     if request is None or request.allocation is not allocation:
-        # It has gone together with its partner.
+        # It has ended together with its partner.
         return None
     if request.state is RequestState.LINKED:
         partition.pairs.part(app, request, PairEvent.NODE_LOST, job.now)
@@ -244,7 +244,7 @@ def _free(job: OutcomeJob, partition: Partition, allocation: Allocation) -> Gone
     freed = free(partition, app, request, detail, job.now, job.outcome, with_node=True)
     if freed is not None:
         partition.journal.note(freed)
-    # All else waits for the end of the job, but a time-out without placeholders breaks an invariant.
+    # Other effects wait for the end of the job, but a timeout without placeholders breaks an invariant.
     end_placeholder_time(partition, app)
     release = Release(
         app_id=app.app_id,

@@ -1,4 +1,4 @@
-"""What commands of operators have in common: how they are refused, and waits that end with them."""
+"""Common parts of operators' commands: refusals, and the end of waits."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from licorne_core.partitions.registry import Rm
 from licorne_core.values.errors import LicorneError, shown
 
 
-class Refused(LicorneError):
+class CommandRefused(LicorneError):
     """An operator's command is impossible; the text has the reason."""
 
     def __init__(self, refusal: OperatorRefusal, reason: str) -> None:
@@ -22,16 +22,16 @@ def partition_meant(rm: Rm, name: str) -> Partition:
     """The RM's partition of that wire name.
 
     Raises:
-        Refused: it has none.
+        CommandRefused: there is no such partition.
     """
     partition = rm.find(name)
     if partition is None:
-        raise Refused(OperatorRefusal.NOT_FOUND, f"partition {shown(rm.normalized(name))} not found")
+        raise CommandRefused(OperatorRefusal.NOT_FOUND, f"partition {shown(rm.normalized(name))} not found")
     return partition
 
 
 def give_up_waits(partition: Partition, app: Application, now: float) -> Iterator[int]:
-    """Let the application wait for no node and no blocker, in steps of a job.
+    """End all waits of the application for nodes and blockers, in steps of a job.
 
     It is not searched for a while, and blockers may change meanwhile.
     """
@@ -44,11 +44,11 @@ def give_up_waits(partition: Partition, app: Application, now: float) -> Iterato
     yield from partition.wakeups.waiting.unpark_all(app)
 
 
-def not_there(partition: Partition, app_id: str) -> Refused:
-    """Reason that there is no such application: it is over, or was never there."""
+def not_there(partition: Partition, app_id: str) -> CommandRefused:
+    """Refusal for an unknown application: it has ended, or never existed."""
     app = latest_end(partition, app_id)
     if app is not None:
         what = f"application {shown(app_id)} is over: it is {app.state.value}"
-        return Refused(OperatorRefusal.APPLICATION_OVER, what)
+        return CommandRefused(OperatorRefusal.APPLICATION_OVER, what)
     what = f"application {shown(app_id)} not found in partition {partition.name}"
-    return Refused(OperatorRefusal.NOT_FOUND, what)
+    return CommandRefused(OperatorRefusal.NOT_FOUND, what)

@@ -32,7 +32,7 @@ INCOMPATIBLE = "cancel placeholder: resource incompatible"
 
 
 def make_way(app: Application, placeholder: Request, request: Request) -> Release:
-    """A placeholder makes way for a real request (§ 6.5b)."""
+    """Release of a placeholder in favour of a real request (§ 6.5b)."""
     return Release(
         app_id=app.app_id,
         key=placeholder.key,
@@ -42,41 +42,36 @@ def make_way(app: Application, placeholder: Request, request: Request) -> Releas
 
 
 def time_out(app: Application, request: Request, message: str) -> Release:
-    """A placeholder, or an ask, is not wanted any more."""
-    return Release(
-        app_id=app.app_id,
-        key=request.key,
-        termination=TerminationType.TIMEOUT,
-        message=message,
-    )
+    """Release of a placeholder, or an ask, that has timed out."""
+    return Release(app_id=app.app_id, key=request.key, termination=TerminationType.TIMEOUT, message=message)
 
 
-class Told(ABC):
-    """What an extension tells an RM about a partition."""
+class Notifications(ABC):
+    """Collected notifications of an RM by an extension about a partition."""
 
     @abstractmethod
     def effect(self, partition: Partition) -> Effect:
-        """All of it as one effect."""
+        """All notifications as one effect."""
 
 
 class Outcome:
     """State changes, releases, allocations and rejections, in the order of sending.
 
-    Releases come first: an allocation may take the place of a released one.
+    Releases come first: an allocation may replace a released one.
     """
 
-    __slots__ = ("last_updates", "made", "rejections", "released", "told", "updates")
+    __slots__ = ("last_updates", "made", "notifications", "rejections", "released", "updates")
 
     def __init__(self) -> None:
         """Start empty."""
         self.updates: list[ApplicationUpdate] = []
         self.last_updates: list[ApplicationUpdate] = []
-        """State changes that follow from the releases, sent behind them."""
+        """State changes that follow from the releases, sent after them."""
         self.made: dict[Partition, list[Allocation]] = {}
         self.rejections: list[AllocationRejection] = []
         self.released: dict[Partition, list[Release]] = {}
-        self.told: dict[tuple[str, Partition], Told] = {}
-        """What extensions tell, by their names."""
+        self.notifications: dict[tuple[str, Partition], Notifications] = {}
+        """Notifications by extensions, by their names and partitions."""
 
     def release(self, partition: Partition, release: Release) -> None:
         """Add a release for the RM."""
@@ -85,8 +80,8 @@ class Outcome:
     def effects(self, rm_id: RmId, *, made_first: bool = False) -> list[Effect]:
         """Effects: one for each kind and partition.
 
-        With `made_first` releases come behind allocations: one turn may make and stop a
-        placeholder, and the RM has to know it first.
+        With `made_first` releases follow allocations: one turn may make and stop a
+        placeholder, and the RM has to be told of it first.
         """
         effects: list[Effect] = []
         if self.updates:
@@ -101,24 +96,20 @@ class Outcome:
         effects += [*made, *released] if made_first else [*released, *made]
         if self.rejections:
             effects.append(AllocationsRejected(rm_id=rm_id, rejections=self.rejections))
-        if self.told:
-            effects += [told.effect(partition) for (_, partition), told in self.told.items()]
+        if self.notifications:
+            effects += [told.effect(partition) for (_, partition), told in self.notifications.items()]
         if self.last_updates:
             effects.append(ApplicationsUpdated(rm_id=rm_id, updates=self.last_updates))
         return effects
 
 
 class TimerJob(Job):
-    """The work of a deadline of a partition, for which more than one tick may be needed."""
+    """The work of a partition's deadline that may take more than one tick."""
 
     def __init__(
-        self,
-        partition: Partition,
-        timer: Timer,
-        work: "Callable[[TimerJob], Iterator[int]]",
-        now: float,
+        self, partition: Partition, timer: Timer, work: "Callable[[TimerJob], Iterator[int]]", now: float
     ) -> None:
-        """Begin the `work` of a deadline that has come."""
+        """Begin the `work` of a due deadline."""
         self.partition = partition
         self.timer = timer
         self.outcome = Outcome()
@@ -132,7 +123,7 @@ class TimerJob(Job):
 
 
 class Firing:
-    """Deadlines of one partition that are due, as far as a slice goes."""
+    """Due deadlines of one partition that fit into a slice."""
 
     __slots__ = ("again", "now", "outcome", "part", "partition", "said")
 
@@ -145,46 +136,46 @@ class Firing:
         self.said: list[Effect] = []
         """Effects besides the outcome."""
         self.again: list[Timer] = []
-        """Deadlines that go on in the next tick."""
+        """Deadlines that continue in the next tick."""
 
 
 class Deadline(NamedTuple):
-    """What is done when a deadline of a kind has come: one of two functions.
+    """The effect of a kind of deadline: one of two functions.
 
-    `GO_ON` has neither, which goes on with work that has begun.
+    `GO_ON` has neither: it continues unfinished work.
     """
 
     fire: Callable[[Firing, Timer], None] | None = None
     work: Callable[[TimerJob], Iterator[int]] | None = None
-    """Work of which there may be very much: it is done in steps."""
+    """Work in steps, as there may be very much of it."""
     on_hold: bool = True
-    """False if it waits for the end of a hold: in the middle of a replay an application has not all that
-    it had, and must not fail or end then. What has begun is done to the end."""
+    """False if it waits for the end of a hold: in the middle of a replay an application has only a part of
+    its requests, and must not fail or end by that. Work that has begun is finished."""
 
 
 Commands = Mapping[type, Callable[[Registry, Rm, Any, float], list[Effect]]]
-"""How commands of an RM that is registered are carried out, by their types."""
+"""Handlers of the commands of a registered RM, by type."""
 Deadlines = Mapping[str, Deadline]
-"""What is done at deadlines, by their kinds, or for those of an extension by their names."""
+"""Deadlines by kind, or for those of an extension by its name."""
 
 
 class Answered(NamedTuple):
-    """What is done with the RM's answer to a question that `Call.asker` waits for."""
+    """Functions that process an answer of the RM for which `Call.asker` waits."""
 
     judged: Callable[[Partition, Any, Collection[NodeId], float, Outcome], None]
-    """It refuses these nodes, and accepts the others of the check."""
+    """The RM refuses the given nodes, and accepts the others of the check."""
     overdue: Callable[[Partition, Call, float, Outcome], None]
-    """It has not answered in time."""
+    """The RM has not answered in time."""
 
 
 Answers = Mapping[type, Answered]
-"""By the types of those that wait for answers."""
+"""Functions by the type of `Call.asker`."""
 Decisions = Mapping[type, Callable[[Partition, Any, float, Outcome], Sequence[Allocation] | None]]
-"""How decisions by which no single ask is placed are carried out, by their types."""
+"""Handlers of decisions that do not place a single ask, by type."""
 
 
 class OutcomeJob(CommandJob):
-    """A large command, with an outcome that is told with each slice."""
+    """A large command whose outcome is sent with each slice."""
 
     def __init__(self, command: LargeCommand, slice_size: int, now: float) -> None:
         """Begin a command, see `CommandJob`."""
@@ -192,12 +183,12 @@ class OutcomeJob(CommandJob):
         super().__init__(command, slice_size, now)
 
     def tell(self) -> None:
-        """Turn the outcome so far into effects."""
+        """Convert the outcome so far into effects."""
         self.effects += self.outcome.effects(self.command.rm_id)
         self.outcome = Outcome()
 
     def go_on(self, now: float, part: Slice) -> bool:
-        """Do one slice, and tell its outcome; True if it was the last."""
+        """Do one slice, and send its outcome; True if it was the last."""
         is_over = super().go_on(now, part)
         self.tell()
         return is_over

@@ -1,4 +1,4 @@
-"""Replay: an RM sends all its state before it is scheduled (DESIGN § 3, spec § 11)."""
+"""Replay: an RM sends its whole state before its asks are scheduled (DESIGN § 3, spec § 11)."""
 
 from typing import Final
 
@@ -24,7 +24,7 @@ def _begin(_registry: Registry, rm: Rm, _command: BeginReplay, _now: float) -> l
 
 
 def _end(_registry: Registry, rm: Rm, command: EndReplay, _now: float) -> list[Effect]:
-    """Go on scheduling if all that was sent has arrived; otherwise wait for another replay."""
+    """Resume scheduling if everything that was sent has arrived; otherwise wait for another replay."""
     counts = rm.replay
     if counts is None:
         rm.set_hold(Hold.REPLAY, on=True)
@@ -53,7 +53,7 @@ def _set_hold(_registry: Registry, rm: Rm, command: SetHold, _now: float) -> lis
 
 
 def count_replayed(counts: ReplayCounts, command: object) -> None:
-    """Count arrivals between begin and end."""
+    """Count arrivals during a replay."""
     match command:
         case UpdateNodes(nodes=nodes):
             counts.nodes += len(nodes)

@@ -1,6 +1,6 @@
 """A turn: due timers, then decisions for one partition (DESIGN § 2, fairness between RMs).
 
-Two tables at the end say what decisions and deadlines of each kind do; those of features come from their
+Two tables at the end have the handlers of each kind of decision and deadline; those of features are in their
 `handlers.py`.
 """
 
@@ -21,13 +21,14 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.checks import is_all_stopped
 from licorne_core.scheduling.measures import Candidate
 from licorne_core.values.asks import Allocation
 from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due, Timer
 
 MOST = 500
-"""Queues that are looked at, and removed, at a time."""
+"""Most queues that are examined, and removed, at a time."""
 
 
 def clean_queues(job: TimerJob) -> Iterator[int]:
@@ -44,7 +45,7 @@ def clean_queues(job: TimerJob) -> Iterator[int]:
         for queue in removed:
             above = queue.parent
             if above is not None and above.is_leaf and partition.tree.get(above.path) is above:
-                # The last of its children is gone, and it holds applications from now on.
+                # The last of its children was removed, and it has become a leaf.
                 partition.attach(above, None, job.now)
         if partition.journal.on:
             partition.journal.note_all(facts(_changes(removed), job.now))
@@ -54,7 +55,7 @@ def clean_queues(job: TimerJob) -> Iterator[int]:
 
 
 def _changes(removed: list[Queue]) -> list[Change]:
-    """The queues that were removed, and the parents that are leaves without them."""
+    """Changes of the removed queues, and of parents that have become leaves."""
     found: list[Change] = [(queue, snapshot(queue), None) for queue in removed]
     for queue in dict.fromkeys(queue.parent for queue in removed):
         if queue is not None and queue.is_leaf:
@@ -63,22 +64,55 @@ def _changes(removed: list[Queue]) -> list[Change]:
     return found
 
 
+def _note_lack(partition: Partition, now: float) -> None:
+    """Note at the end of a turn if asks, or whole gangs, lack a node: `auto` packs from the next one on."""
+    waiting_gangs = islice(partition.wakeups.gangs, MOST_GANGS)
+    if partition.wakeups.backlog.lacking or any(gang.lacks for gang in waiting_gangs):
+        partition.nodes.lacked = True
+        if partition.nodes.order.packs is False and _LOOK not in partition.timers:
+            partition.timers.set(_LOOK, now)
+
+
+def _order_nodes(job: TimerJob) -> Iterator[int]:
+    """Let `auto` pack if asks have lacked a node since the last look, else spread; look on while it packs."""
+    nodes, lacking = job.partition.nodes, job.partition.wakeups.backlog.lacking
+    for number, group in enumerate(list(lacking), 1):
+        if is_all_stopped(job.partition.check_context, group.app):
+            lacking.pop(group, None)
+        if not number % PART:
+            yield 1
+    _note_lack(job.partition, job.now)
+    packs, nodes.lacked = nodes.lacked, False
+    if nodes.order.packs is not None and packs:
+        job.partition.timers.set(_LOOK, job.now + LOOK_TIME)
+    if nodes.order.packs is (not packs):
+        yield from job.partition.index.reorder(nodes.order.policy, packs=packs)
+
+
+LOOK_TIME: Final = 10.0
+"""Seconds in which no ask has lacked a node, after which `auto` packs no more; also bounds its changes."""
+
+MOST_GANGS: Final = 64
+"""Waiting gangs that are examined after each turn, at most."""
+
+_LOOK: Final = Timer(Due.NODE_ORDER)
+
 HOLD_TIME = 1.0
-"""Seconds for which a timer that must not fire on hold is put off, until the hold ends."""
+"""Seconds by which a timer that must not fire on hold is delayed, until the hold ends."""
 
 
 TRIES = 16
-"""Tries that a turn has for each decision: asks that fit nowhere must not make it longer."""
+"""Tries of a turn for each decision: asks that fit nowhere must not prolong it."""
 
 STOPS = 8
-"""Stopping so many requests costs as much as another deadline."""
+"""Number of stopped requests that cost as much as another deadline."""
 
 MOST_TRIES = 512
-"""Tries that a turn has at the most: so many take 10 to 20 ms where no node is found for any."""
+"""Most tries of a turn: they take 10 to 20 ms if no node is found for any."""
 
 
 def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
-    """Fire the partition's due timers, as far as the slice goes."""
+    """Fire the partition's due timers that fit into the slice."""
     firing = Firing(partition, now, part)
     while not part.is_spent and (due := partition.timers.take_due(now)) is not None:
         part.left -= 1
@@ -99,7 +133,7 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
 
 
 def _deadline_of(timer: Timer) -> Deadline:
-    """What is done then: by the table of its extension if that has it there, or else for its kind."""
+    """The entry in the table of the timer's extension, or else that of its kind."""
     return _DEADLINES.get(timer.name) or _DEADLINES[timer.due]
 
 
@@ -113,21 +147,21 @@ def _extension_work(job: TimerJob) -> Iterator[int]:
 
 
 def _try_again(firing: Firing, timer: Timer) -> None:
-    """The back-off of an ask is over."""
+    """End the back-off of an ask."""
     app = firing.partition.applications[timer.app_id]
     firing.partition.asks.try_again(app, app.backing_off[timer.key], firing.now)
 
 
 def _escalate(firing: Firing, timer: Timer) -> None:
-    """An ask has waited long enough for another remedy."""
+    """Let asks that have waited long enough get another remedy."""
     partition = firing.partition
     partition.escalation.on_time(partition.applications[timer.app_id], firing.now)
 
 
 def _work(firing: Firing, timer: Timer) -> None:
-    """Do the work of a deadline, or go on with it, as far as the slice goes.
+    """Do the work of a deadline, or continue it, as far as the slice allows.
 
-    Then the partition has a deadline that comes before all others, and decides nothing until then.
+    Unfinished work has a deadline before all others, and the partition makes no decisions until then.
     """
     partition, part = firing.partition, firing.part
     job = partition.job
@@ -148,14 +182,14 @@ def _work(firing: Firing, timer: Timer) -> None:
 
 
 def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
-    """Make up to so many decisions, each after the one before was booked (spec § 8.1)."""
+    """Make up to `decisions` decisions, each after the one before was booked (spec § 8.1)."""
     made: list[Allocation] = []
     outcome = Outcome()
     cycle, effort = partition.cycle, partition.effort
     allocate = partition.allocations.allocate
     predicates = partition.predicates
     partition.counters.turns += 1
-    if partition.usage.followers and not follow_time(partition, now):
+    if partition.usage.tracking and not follow_time(partition, now):
         return []
     cycle.begin_turn(now, min(MOST_TRIES, TRIES * (decisions + 1)))
     for _ in range(decisions):
@@ -190,6 +224,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     if partition.rm.predicates is not None:
         effects += partition.calls.take_unsaid()
     partition.dirty.open_blockers()
+    _note_lack(partition, now)
     if partition.tree.root.pending and not partition.wakeups.waiting.runnable:
         for extension in partition.points.idle:
             extension.idle(now)
@@ -203,6 +238,7 @@ _DECISIONS: Final[Decisions] = {
 _DEADLINES: Final[Deadlines] = {
     Due.GO_ON: Deadline(),
     Due.CLEAN_QUEUES: Deadline(work=clean_queues),
+    Due.NODE_ORDER: Deadline(work=_order_nodes, on_hold=False),
     Due.EXTENSION: Deadline(_extension),
     Due.EXTENSION_WORK: Deadline(work=_extension_work, on_hold=False),
     Due.TRY_AGAIN: Deadline(_try_again),

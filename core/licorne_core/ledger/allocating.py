@@ -1,9 +1,9 @@
-"""Books each step of a request from pending to released, and of a pair (spec §§ 6.5, 6.6).
+"""Posts each step of a request from pending to released, and of a pair (spec §§ 6.5, 6.6).
 
 Every step follows the request's table of states, moves it between accounts, and counts. A pair is a
 placeholder and the real request that replaces it: the effect of each step on the other one is in
-`model/apps/gang.py`. While a real request waits for its placeholder's end it takes room on its node
-only if that is another room than the placeholder's, and it counts in no queue.
+`model/apps/gang.py`. While a real request waits for the end of its placeholder, it takes room on its node
+only if that room is not the placeholder's, and it counts in no queue.
 """
 
 from dataclasses import replace
@@ -25,13 +25,13 @@ from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation
 from licorne_core.values.counters import Counters
 
-# Read from their enumerations once: that costs as much as two calls, for every allocation.
+# Looked up in the enumerations once: that costs as much as two calls, for every allocation.
 _ALLOCATE: Final = RequestEvent.ALLOCATE
 _KEEP_ROOM: Final = RequestEvent.KEEP_ROOM
 
 
 class Allocations:
-    """Makes, confirms, takes back and ends the allocations of one partition."""
+    """Makes, confirms, rolls back and ends the allocations of one partition."""
 
     __slots__ = ("_asks", "_counters", "_dirty", "_moves", "_placeholders", "_reservations")
 
@@ -53,7 +53,7 @@ class Allocations:
         self._counters = counters
 
     def allocate(self, candidate: Candidate, now: float) -> Allocation:
-        """Carry out a decision that the RM hears of at once."""
+        """Carry out a decision that the RM receives at once."""
         _, app, request, _ = candidate
         if request.ask.placeholder:
             app.gang.keep(request)
@@ -61,13 +61,13 @@ class Allocations:
         return self._place(candidate, _ALLOCATE, now)
 
     def assume(self, candidate: Candidate, now: float) -> None:
-        """Carry out a decision that the RM has to agree to first (spec § 8.4)."""
+        """Carry out a decision that the RM has to accept first (spec § 8.4)."""
         self._place(candidate, RequestEvent.ASSUME, now)
 
     def _place(self, candidate: Candidate, event: RequestEvent, now: float) -> Allocation:
         """Book a pending ask on its node, and rank the queues between it and root.
 
-        The hot path: `Moves.move` written out, and nothing else is looked at.
+        The hot path: `Moves.move` written out, without the cases that a placement does not need.
         """
         _, app, request, node = candidate
         top = app.priorities.top
@@ -99,7 +99,7 @@ class Allocations:
         return allocation
 
     def confirm(self, app: Application, request: Request, now: float) -> Allocation:
-        """The RM agrees to an assumed request's node, and counts the ask as placed there."""
+        """The RM accepts the node of an assumed request, and counts the ask as placed there."""
         allocation = _allocation_of(request)
         if request.ask.placeholder:
             app.gang.keep(request)
@@ -110,14 +110,14 @@ class Allocations:
         return allocation
 
     def note_unknown(self, node: Node) -> None:
-        """Void the RM's answers about a node with a confirmation that the RM does not count."""
+        """Void the predicate results of a node after a confirmation that the RM does not count."""
         if node.note_known_change(narrowed=True):
             self._dirty.mark_node(node)
         else:
             self._dirty.mark_filled(node)
 
     def roll_back(self, app: Application, request: Request, now: float) -> None:
-        """An assumed request, of which the RM never heard, is pending again in its old place."""
+        """Return an assumed request to pending, in its old place; the RM was never told of it."""
         self._moves.move(app, request, RequestEvent.ROLL_BACK, now=now)
         self._reservations.resume(request)
 
@@ -143,7 +143,7 @@ class Allocations:
         asked = kept.request_time
         allocation = Allocation(request.ask, node.node_id, asked, now, placeholder_used=True)
         if request.allocation is None and request.ask.ask_class.items == kept.ask.ask_class.items:
-            # As for most.
+            # Placeholders end with a release, as most allocations do.
             self._placeholders.end(app, placeholder, RequestEvent.RELEASE)
             self._moves.hand_over(app, placeholder, request, allocation)
             self._count_release(app)
@@ -159,13 +159,13 @@ class Allocations:
         self._moves.move(app, request, RequestEvent.PREEMPT)
 
     def release(self, app: Application, request: Request) -> Allocation:
-        """Free an allocation; nothing is left of the request."""
+        """Free an allocation, and remove its request."""
         return self._end(app, request, RequestEvent.RELEASE, 0.0)
 
     def ask_back(self, app: Application, request: Request, setback: Setback, now: float) -> Allocation:
-        """Free an allocation that could not be run: it waits again, last among its equals.
+        """Free an allocation that could not be run: its ask is pending again, last among its equals.
 
-        It is not tried before its back-off is over.
+        It is not tried before the end of its back-off.
         """
         self._asks.set_back(app, request, setback)
         allocation = self._end(app, request, RequestEvent.ASK_BACK, now)
@@ -174,7 +174,7 @@ class Allocations:
         request.is_queued = False
         request.reported = False
         request.triggered, request.refused_stops = False, 0
-        request.checkpoint = None
+        request.checkpoint = request.started = None
         request.ask = replace(request.ask, node_id=None)
         return allocation
 
@@ -198,7 +198,7 @@ def _allocation_of(request: Request) -> Allocation:
 
 
 class Pairs:
-    """Makes, carries through and parts the pairs of one partition.
+    """Makes, links and parts the pairs of one partition.
 
     Always true: two partners name each other, and their states have a row in the table of pairs.
     """
@@ -219,7 +219,7 @@ class Pairs:
         self._allocations = allocations
 
     def match(self, found: Replacement, now: float) -> None:
-        """The pair is made, and the RM is asked about the node."""
+        """Make the pair; the RM is asked about the node."""
         self._pair(found, RequestEvent.MATCH, now)
 
     def link(self, found: Replacement, now: float) -> None:
@@ -228,7 +228,7 @@ class Pairs:
         self._moves.move(found.app, found.placeholder, RequestEvent.STOP)
 
     def agree(self, app: Application, request: Request) -> Request:
-        """The RM agrees to the node of a matched request; the placeholder that it is to stop."""
+        """Link a matched pair, as the RM accepts the node; return the placeholder that the RM has to stop."""
         placeholder = _partner(request)
         step = self.step(request, PairEvent.AGREED)
         self._moves.move(app, request, step.real)
@@ -241,7 +241,7 @@ class Pairs:
         return PAIRS[_partner(request).state, request.state, event]
 
     def part(self, app: Application, request: Request, event: PairEvent, now: float) -> None:
-        """The pair comes apart: the real request waits again, or ends, as the table says."""
+        """Part the pair: the real request is pending again, or ends, as the table says."""
         placeholder = _partner(request)
         step = self.step(request, event)
         request.partner = placeholder.partner = None
@@ -251,7 +251,7 @@ class Pairs:
         self._count(app, placeholder, step.counts_as)
 
     def take_place(self, app: Application, request: Request, step: PairStep, now: float) -> Allocation:
-        """Give the gone placeholder's place to its request. `step` is that of the table."""
+        """Place the request where its ended placeholder was. `step` is that of the table."""
         placeholder = _partner(request)
         where = request.allocation or placeholder.allocation
         assert where is not None, f"{placeholder!r} keeps room somewhere"

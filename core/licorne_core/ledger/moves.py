@@ -1,8 +1,8 @@
 """Moves requests from state to state, and posts the difference of their accounts; moves nodes (§ 7).
 
-`ACCOUNTS` of `model/apps/requests.py` says in which totals a request counts. A move takes it out of
-those of the state before, and puts it into those of the state after. The placing of a pending ask
-is written by hand for speed (`Allocations.allocate`), and a property holds it equal to the table.
+`ACCOUNTS` of `model/apps/requests.py` lists the totals in which a request counts in each state. A move
+takes the request out of those of the old state, and adds it to those of the new one. The placing of a
+pending ask is written by hand for speed (`Allocations.allocate`); a property test compares it with the table.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.resources import Items, Resources
 
-# Read from the enumeration once: that costs as much as two calls.
+# Looked up in the enumeration once: that costs as much as two calls.
 _PENDING: Final = Account.PENDING
 _ON_NODE: Final = Account.ON_NODE
 _ALLOCATED: Final = Account.ALLOCATED
@@ -46,7 +46,7 @@ Accounts = tuple[Account, ...]
 
 
 class Moves:
-    """Moves the requests of one partition, and marks what that changes."""
+    """Moves the requests of one partition, and marks the things that change with them."""
 
     __slots__ = ("_dirty", "_nodes", "_pending", "_reservations")
 
@@ -68,10 +68,10 @@ class Moves:
         place: Allocation | None = None,
         now: float = 0.0,
     ) -> None:
-        """Let the event happen.
+        """Follow the event in the table of states, and post the difference.
 
-        `place` is the request's allocation from now on, if it is given one. `now`, in unix seconds,
-        counts for one that was pending, or is again.
+        `place` is the request's new allocation, if it gets one. `now`, in unix seconds, is used
+        for a request that was pending or becomes pending.
         """
         node = self._node_of(request, place)
         left, entered = self._post(app, request, event, place, now)
@@ -88,14 +88,14 @@ class Moves:
     def hand_over(self, app: Application, placeholder: Request, request: Request, place: Allocation) -> None:
         """End a placeholder, and give its room to a real request of the same size.
 
-        No other item can have any of it, so that none is woken.
+        No other item can use any of that room, so none is woken.
         """
         self._post(app, placeholder, RequestEvent.RELEASE, None, 0.0)
         _, entered = self._post(app, request, RequestEvent.CONFIRM, place, 0.0)
         self._mark(app, request, (), entered, self._node_of(request, place))
 
     def resize(self, app: Application, request: Request, ask: Ask) -> None:
-        """Post the request with another size in its place."""
+        """Change the size of an allocated request, and post the difference."""
         place = request.allocation
         kept = tuple(a for a in (_PREEMPTING, _ALLOCATED) if a in ACCOUNTS[request.state])
         self._leave(kept, app, request, 0.0)
@@ -117,19 +117,14 @@ class Moves:
             self._mark_usage(app)
 
     def _post(
-        self,
-        app: Application,
-        request: Request,
-        event: RequestEvent,
-        place: Allocation | None,
-        now: float,
+        self, app: Application, request: Request, event: RequestEvent, place: Allocation | None, now: float
     ) -> tuple[Accounts, Accounts]:
-        """Follow the event and post the difference, which is returned."""
+        """Follow the event, post the difference, and return the accounts that were left and entered."""
         posting = left, entered = POSTINGS[request.state, event]
         request.follow(event)
         group = request.group if _PENDING in left or _ASKED in left else None
         if group is not None:
-            # It may be pending again, or asked about: its class is known all the time.
+            # It may become pending, or is asked about: its group must keep its class.
             group.assumed += 1
         self._leave(left, app, request, now)
         if place is not None:
@@ -142,16 +137,11 @@ class Moves:
         return posting
 
     def _mark(
-        self,
-        app: Application,
-        request: Request,
-        left: Accounts,
-        entered: Accounts,
-        node: Node | None,
+        self, app: Application, request: Request, left: Accounts, entered: Accounts, node: Node | None
     ) -> None:
-        """Mark what has changed with these accounts; `node` is where the request takes or took room.
+        """Mark the things that changed with these accounts; `node` is where the request takes or took room.
 
-        A request that left and entered none is being stopped, and is no possible victim any more.
+        A request that left and entered no account is being stopped, and is no possible victim any more.
         """
         dirty = self._dirty
         if _ALLOCATED in left:
@@ -161,7 +151,7 @@ class Moves:
             if app.gang.is_whole and app.pending_count and app.gang.has_member(request.ask):
                 self._pending.regroup(app)
         if _KNOWN in entered and request.ask.placeholder:
-            # A real ask may take its place.
+            # A real ask may replace the placeholder.
             note_allocating(app)
             dirty.mark_due(app)
         if node is not None:
@@ -176,24 +166,24 @@ class Moves:
             dirty.mark_app(app)
 
     def _mark_usage(self, app: Application) -> None:
-        """The application has more or less than before."""
+        """Mark the application, as its usage has changed."""
         usage = self._dirty.usage
-        if usage.followers:
+        if usage.tracking:
             usage.touched[app] = app.leaf
         self._dirty.mark_app(app)
 
     def _mark_freed(self, app: Application) -> None:
-        """The quotas of the application have more room, or one application less."""
+        """Mark the quotas of the application: they have more room, or one application less."""
         self._dirty.mark(app.quotas)
         if app.further:
             note_freed(app.further)
         if not app.allocation_count:
-            # It has lost all that it had: another one may start instead.
+            # It has no allocation any more: another application may start.
             note_allocating(app)
             self._dirty.mark(app.trackers)
 
     def _mark_node(self, node: Node, left: Accounts, entered: Accounts) -> None:
-        """The RM's answers about the node are void, as far as it knows of the change."""
+        """Void the predicate results of the node, if the RM is aware of the change."""
         dirty = self._dirty
         void = False
         if _ON_NODE in left:
@@ -242,7 +232,7 @@ class Moves:
             elif account is not _PENDING:
                 self._count(account, app, request, 1)
             elif request.key in app.backing_off:
-                self._pending.rest(app, request, now)
+                self._pending.count_back_off(app, request, now)
             else:
                 self._pending.enter(app, request, now)
 
@@ -254,7 +244,7 @@ class Moves:
                 unbook_in_quotas(ask.ask_class.items, app, placeholder=ask.placeholder)
                 app.give_back(request)
                 if app.gang.is_parked and app.gang.units is not None:
-                    # Its next unit is another one.
+                    # The next unit of the gang has other members.
                     self._pending.regroup(app)
             elif account is _ON_NODE:
                 self._leave_node(request)
@@ -263,12 +253,12 @@ class Moves:
             elif account is not _PENDING:
                 self._count(account, app, request, -1)
             elif request.key in app.backing_off:
-                self._pending.end_rest(app, request, now)
+                self._pending.end_back_off(app, request, now)
             else:
                 self._pending.leave(app, request, now)
 
     def _count(self, account: Account, app: Application, request: Request, by: int) -> None:
-        """Count the request in an account, or (`by` -1) do so no more."""
+        """Count the request in an account, or (`by` is -1) remove it from the count."""
         if account is _KNOWN:
             app.tally.allocations += by
             app.placeholder_count += by * request.ask.placeholder
@@ -283,17 +273,17 @@ class Moves:
             elif node is not None:
                 post = book_preempting if by > 0 else unbook_preempting
                 post(request.ask.ask_class.items, node, app)
-                # Asks that wait for a cluster without its victims may fit now.
+                # Asks that wait for the cluster without its victims may fit now.
                 self._dirty.mark(app.leaf.lineage[-1:])
                 units = app.gang.units
                 if units is not None and app.gang.has_member(request.ask):
-                    units.leaves(request, by)
+                    units.mark_leaving(request, by)
                     self._pending.regroup(app)
-                    # It may come earlier in its leaf.
+                    # It may move forward in its leaf.
                     self._dirty.mark_due(app)
 
     def _node_of(self, request: Request, place: Allocation | None = None) -> Node | None:
-        """The node of its allocation, or of the place that it is given."""
+        """The node of its allocation, or of the given new place."""
         allocation = request.allocation or place
         return None if allocation is None else self._nodes.by_id[allocation.node_id]
 
@@ -301,13 +291,7 @@ class Moves:
 class Cluster:
     """Changes the nodes of one partition, and marks them."""
 
-    def __init__(
-        self,
-        root: Queue,
-        nodes: NodeBook,
-        dirty: Dirty,
-        reservations: Reservations,
-    ) -> None:
+    def __init__(self, root: Queue, nodes: NodeBook, dirty: Dirty, reservations: Reservations) -> None:
         """Book in one partition."""
         self._root = root
         root.overhang = nodes.overhang
@@ -316,7 +300,7 @@ class Cluster:
         self._reservations = reservations
 
     def add(self, node: Node) -> None:
-        """Take a node in; the cluster grows."""
+        """Add a node; the cluster grows."""
         self._nodes.add(node)
         self._resized()
         self._dirty.mark_node(node)
@@ -339,15 +323,15 @@ class Cluster:
         self._resized()
 
     def set_schedulable(self, node: Node, *, schedulable: bool) -> bool:
-        """Drain the node for the RM, or reopen it; True if that changed it."""
+        """Set whether the node is schedulable, as its RM drains or reopens it; True if that changed it."""
         before = node.schedulable
         node.set_schedulable(schedulable=schedulable)
         return self._is_another(node, before)
 
     def close(self, node: Node, mark: OperatorMark | None, now: float) -> bool:
-        """Close the node to new allocations, or take that back; True if that changed it.
+        """Close the node to new allocations, or reopen it with None; True if that changed it.
 
-        While it is closed, only asks that require it have it reserved.
+        A closed node can be reserved only for asks that require it.
         """
         before = node.schedulable
         node.close(mark)
@@ -356,7 +340,7 @@ class Cluster:
         return self._is_another(node, before)
 
     def _is_another(self, node: Node, before: bool) -> bool:
-        """True if the node was schedulable before and is not, or the other way round."""
+        """True if `is_schedulable` of the node differs from `before`."""
         changed = node.schedulable != before
         if changed:
             node.note_known_change(narrowed=True)
@@ -372,12 +356,12 @@ class Cluster:
         self._dirty.mark_node(node)
 
     def _resized(self) -> None:
-        """Root's maximum is the size of the cluster (spec § 4.5), and shares follow from it."""
+        """Set root's maximum to the size of the cluster (spec § 4.5); shares follow from it."""
         self._root.max = self._nodes.total
         self._dirty.mark_cluster()
 
 
 def _lose_claims(node: Node) -> None:
-    """What holds room on the node loses it: the node is gone, takes no more asks, or has another size."""
+    """Release all claims on the node: it is removed, takes no more asks, or has another size."""
     for claim in list(node.claims):
         claim.lose(node)

@@ -1,4 +1,4 @@
-"""Pending asks come and go, in the order of all (spec § 5.3); and the counts of placeholders (§ 6.4)."""
+"""Adds and removes pending asks, in the order of all (spec § 5.3); counts placeholders (§ 6.4)."""
 
 from licorne_core.ledger.reserving import Reservations
 from licorne_core.model.apps.application import Application
@@ -38,7 +38,7 @@ class Placeholders:
         app.gang.group_of(placeholder.ask).cancelled[placeholder] = None
 
     def end(self, app: Application, placeholder: Request, event: RequestEvent) -> None:
-        """End a placeholder. One that was stopped in another way was counted already."""
+        """End a placeholder. One that is being stopped was counted before."""
         group = app.gang.group_of(placeholder.ask)
         if placeholder in group.cancelled:
             del group.cancelled[placeholder]
@@ -71,17 +71,9 @@ class Placeholders:
 
 
 class PendingAsks:
-    """Books the account of pending asks, in the order of all of them as well."""
+    """Posts the account of pending asks, and keeps all of them in order."""
 
-    __slots__ = (
-        "_dirty",
-        "_escalation",
-        "_index",
-        "_placeholders",
-        "_points",
-        "_reservations",
-        "_wakeups",
-    )
+    __slots__ = ("_dirty", "_escalation", "_index", "_placeholders", "_points", "_reservations", "_wakeups")
 
     def __init__(
         self,
@@ -103,50 +95,50 @@ class PendingAsks:
         self._reservations = reservations
 
     def add(self, app: Application, ask: Ask, create_time: float, now: float) -> Request:
-        """A new ask waits for a node; `create_time` is in unix seconds."""
+        """Add a pending ask; `create_time` is in unix seconds."""
         app.arrivals += 1
         request = Request(ask, create_time, app.arrivals)
         if app.priority is not None:
             request.priority = app.priority
-        # As `enlist`, which every ask would call.
+        # This is `enlist` written out, which every ask would call.
         app.requests[ask.key] = request
-        app.holdings.ask_came(ask.footprint)
+        app.holdings.ask_added(ask.footprint)
         app.tally.requests += 1
         if ask.placeholder:
-            self.placeholder_came(app, ask)
+            self.placeholder_added(app, ask)
         self.enter(app, request, now)
         return request
 
-    def placeholder_came(self, app: Application, ask: Ask) -> None:
-        """Add a placeholder; with a new task group other asks become members of the gang, or are none."""
+    def placeholder_added(self, app: Application, ask: Ask) -> None:
+        """Add a placeholder. A new task group may change which other asks are members of the gang."""
         if app.gang.is_whole and ask.task_group not in app.gang.groups:
             self._wakeups.waiting.unpark_inside(app)
-        app.placeholder_came(ask)
+        app.placeholder_added(ask)
 
     def set_back(self, app: Application, request: Request, setback: Setback) -> None:
-        """A request that its RM could not run is not tried for a while."""
+        """Let a request that its RM could not run back off."""
         request.setback = setback
         request.group = None
         app.backing_off[request.key] = request
         self._escalation.await_retry(request, setback.until)
 
     def try_again(self, app: Application, request: Request, now: float) -> None:
-        """Its back-off is over."""
-        self.end_rest(app, request, now)
+        """Try a request again, as its back-off is over."""
+        self.end_back_off(app, request, now)
         self.enter(app, request, now)
 
     def drop(self, app: Application, request: Request, now: float) -> None:
-        """A pending ask is not wanted any more."""
+        """Remove a pending ask that was withdrawn or has timed out."""
         self.withdraw(app, request, now)
         if request.ask.placeholder:
             self._placeholders.time_out(app.gang.group_of(request.ask))
 
     def withdraw(self, app: Application, request: Request, now: float) -> None:
-        """Take a pending ask out, which comes back in another form."""
+        """Remove a pending ask that will be added again in another form."""
         request.follow(RequestEvent.RELEASE)
         unlist(app, request)
         if request.key in app.backing_off:
-            self.end_rest(app, request, now)
+            self.end_back_off(app, request, now)
         else:
             self.leave(app, request, now)
         self._dirty.mark_app(app)
@@ -154,7 +146,7 @@ class PendingAsks:
             self._reservations.end(request.reservation, now)
 
     def replace(self, app: Application, request: Request, ask: Ask, now: float) -> Request:
-        """Replace a pending ask of another size; it keeps its place, age and promise.
+        """Replace a pending ask by one of another size; its place, age and promise stay.
 
         The caller adjusts its reservation.
         """
@@ -169,7 +161,7 @@ class PendingAsks:
         other.setback = request.setback
         if rests and other.setback is not None:
             self.set_back(app, other, other.setback)
-            self.rest(app, other, now)
+            self.count_back_off(app, other, now)
         else:
             self.enter(app, other, now)
         return other
@@ -177,13 +169,13 @@ class PendingAsks:
     # The account of pending asks
 
     def enter(self, app: Application, request: Request, now: float) -> None:
-        """A request is pending: a new one, or one that is pending again."""
+        """Add a request that becomes pending, for the first time or again."""
         leaf: Queue = app.leaf
         ask = request.ask
         top, submitted = app.priorities.top, app.submission_time
         group = app.group_of(ask)
         if not (group.waiting or group.assumed):
-            self._index.class_came(ask.ask_class)
+            self._index.class_added(ask.ask_class)
             self._dirty.ranks.note_types(ask.ask_class.items)
         was_first = app.enqueue(group, request, now)
         book_demand(ask.ask_class.items, app, leaf)
@@ -196,7 +188,7 @@ class PendingAsks:
             self._wakeups.waiting.rank(group)
         if group.remedy_requests:
             self._escalation.rank_all(group, now)
-        # Where an application may pause, each ask counts.
+        # An extension that may pause applications needs the count of asks.
         counts_asks = leaf.interests & self._points.pausing
         moves = app.priorities.top != top or app.submission_time != submitted
         if was_first or group.remedy_requests or counts_asks or moves:
@@ -207,11 +199,11 @@ class PendingAsks:
             self.regroup(app)
 
     def regroup(self, app: Application) -> None:
-        """A member of a gang has come or gone: the others may be placed now."""
+        """Regroup a gang, as a member was added or removed: the others may be placed now."""
         self._wakeups.waiting.try_members(app)
 
     def leave(self, app: Application, request: Request, now: float) -> None:
-        """A request is not pending any more, as its state says; its queues are not ranked yet."""
+        """Remove a request that is no longer pending by its state; its queues are not ranked yet."""
         if request.claim is not None:
             request.claim.end()
         leaf: Queue = app.leaf
@@ -237,8 +229,8 @@ class PendingAsks:
             self._escalation.forget_group(group)
         self.forget_if_idle(app, group)
 
-    def rest(self, app: Application, request: Request, now: float) -> None:
-        """A request is pending, and is one of those that back off."""
+    def count_back_off(self, app: Application, request: Request, now: float) -> None:
+        """Count a pending request among those that back off."""
         leaf: Queue = app.leaf
         app.pending_count += 1
         app.priorities.add(request.priority)
@@ -250,8 +242,8 @@ class PendingAsks:
                 extension.entered(app, request, now)
         self._dirty.mark_app(app)
 
-    def end_rest(self, app: Application, request: Request, now: float) -> None:
-        """A request does not back off any more; it may be tried again, or is not wanted."""
+    def end_back_off(self, app: Application, request: Request, now: float) -> None:
+        """Remove a request from those that back off; it is tried again, or was withdrawn."""
         leaf: Queue = app.leaf
         del app.backing_off[request.key]
         app.pending_count -= 1
@@ -265,24 +257,24 @@ class PendingAsks:
                 extension.left(app, now)
 
     def forget_if_idle(self, app: Application, group: AskGroup) -> None:
-        """Forget the class of a group that waits for no node or answer any more."""
+        """Forget the class of a group that waits for no node or predicate check any more."""
         if not (group.waiting or group.assumed):
-            self._index.class_went(group.ask_class)
-            # One with assumed asks only keeps its turn: they may be put back.
+            self._index.class_removed(group.ask_class)
+            # A group with assumed asks only keeps its turn: they may be rolled back.
             if group.in_backlog:
                 self._wakeups.backlog.forget(group)
             app.forget_idle(group)
 
 
 def enlist(app: Application, request: Request) -> None:
-    """The request counts in its application, and in the holdings of its RM."""
+    """Count the request in its application, and in the holdings of its RM."""
     app.requests[request.key] = request
-    app.holdings.ask_came(request.ask.footprint)
+    app.holdings.ask_added(request.ask.footprint)
     app.tally.requests += 1
 
 
 def unlist(app: Application, request: Request) -> None:
-    """The inverse of `enlist`: nothing is left of the request."""
+    """Undo `enlist`, and remove the request."""
     del app.requests[request.key]
-    app.holdings.ask_went(request.ask.footprint)
+    app.holdings.ask_removed(request.ask.footprint)
     app.tally.requests -= 1

@@ -4,8 +4,7 @@ An ask whose victims are being stopped has its node reserved. Its amounts are pr
 queues, and to its user and group. The promise lasts until the ask is placed or removed, at most for the
 hour of its reservation. In every quota, other asks have to leave free the part of the promise that the
 remaining victims do not cover. So no other ask gets freed resources, in whatever order victims end.
-
-While the RM is asked about a node for the ask, the promise rests: the ask itself is booked in its
+While the RM is asked about a node for the ask, the promise is paused: the ask itself is booked in its
 quotas, and no other ask gets the promised node. If the RM refuses, or the question is withdrawn, the
 promise continues.
 
@@ -15,14 +14,14 @@ not count, as the RM may accept the node without them; nor does a missing answer
 use the node. The ask may go to any node, and may have another one reserved. An ask that requires its
 node keeps it until the node is removed, or the RM refuses the freed room to it.
 
-So the victims were stopped in vain. Those that run on do so for good, and the ask may have others stopped:
-its search counts without its own promise, which ends once others are stopped. Only the RM knows why it has
-refused a cleared node. So the asks of the group pause, each time for twice as long, nobody is stopped on the
-node before it changes, and an ask has few tries.
+Without the node, the victims were stopped in vain. Victims that still run on are spared, and the ask
+may have others stopped: its victim search ignores its own promise, which ends once others are stopped. Only
+the RM knows why it has refused a cleared node. So the asks of the group pause, each time for twice as long,
+nobody is stopped on the node before it changes, and an ask has few tries.
 
-A resized ask keeps its promise up to its new size. Freed resources are no more than the old promise, and
-stay unavailable to other asks. The promise ends when the ask is to replace a placeholder, whose room it
-gets.
+A resized ask keeps its promise up to its new size. Freed resources are limited by the old promise, and
+stay unavailable to other asks. The promise ends when the ask is to replace a placeholder, as it gets the
+room of the placeholder.
 """
 
 from collections.abc import Mapping
@@ -43,20 +42,20 @@ from licorne_core.values.resources import Items, charge, refund
 class Promise:
     """Promise of one ask; `outstanding` are its remaining victims, with their applications.
 
-    `items` are the promised amounts. A resized ask may want more. `node_id` is the node that the victims
-    clear for it.
+    `items` are the promised amounts. A resized ask may want more. `node_id` is the node on which the
+    victims are stopped.
     """
 
     __slots__ = (
         "app",
         "has_stopped",
-        "is_resting",
+        "is_paused",
         "items",
-        "kept",
         "node_id",
         "outstanding",
         "request",
         "reservation",
+        "withheld",
     )
 
     def __init__(
@@ -67,19 +66,19 @@ class Promise:
         victims: Mapping[Request, Application],
         items: Items,
     ) -> None:
-        """Start a promise, unbooked."""
+        """Start a promise without booking it."""
         self.app = app
         self.items = items
         self.request = request
         self.reservation = reservation
         self.outstanding = dict(victims)
-        self.kept: dict[Quota, Items] = {}
-        """Amounts that other asks have to leave free now, by quota."""
+        self.withheld: dict[Quota, Items] = {}
+        """Amounts that other asks have to leave free at present, by quota."""
         self.node_id = reservation.node_id
         self.has_stopped = any(victim.state is not RequestState.NOTICED for victim in victims)
-        """True once the RM was told to stop a victim: until then all run on for a while."""
-        self.is_resting = False
-        """True while the ask itself is booked, as the RM is asked about a node for it."""
+        """True once the RM was asked to stop a victim: until then all are noticed and run on."""
+        self.is_paused = False
+        """True while the promise is paused: the ask itself is booked, and the RM is asked about its node."""
 
     def waits_on(self, node_id: NodeId) -> bool:
         """True if a victim on the node has not ended."""
@@ -93,51 +92,51 @@ class Promise:
 
         All its types are named: under a lowered maximum even the part left free may not fit.
         """
-        kept = dict(self.kept.get(quota, ()))
+        withheld = dict(self.withheld.get(quota, ()))
         items = self.request.ask.ask_class.items
-        return tuple((name, value - kept.get(name, 0)) for name, value in items)
+        return tuple((name, value - withheld.get(name, 0)) for name, value in items)
 
     def book(self) -> None:
         """Book the promise in all quotas of its application."""
         book_promise(self.items, self.app)
         for quota in self.app.quotas:
-            self._keep(quota)
+            self._withhold(quota)
 
     def unbook(self) -> None:
         """The inverse of `book`."""
         unbook_promise(self.items, self.app)
-        for quota, kept in self.kept.items():
-            refund(quota.kept, kept)
-        self.kept.clear()
+        for quota, withheld in self.withheld.items():
+            refund(quota.withheld, withheld)
+        self.withheld.clear()
 
-    def follow(self, victim_app: Application) -> None:
-        """Adjust the kept amounts, as a victim of the application has ended or has another size."""
-        if self.is_resting:
+    def adjust(self, victim_app: Application) -> None:
+        """Adjust the withheld amounts, as a victim of the application has ended or changed its size."""
+        if self.is_paused:
             return
         for quota in self.app.quotas:
             if quota in victim_app.quotas:
-                refund(quota.kept, self.kept.pop(quota, ()))
-                self._keep(quota)
+                refund(quota.withheld, self.withheld.pop(quota, ()))
+                self._withhold(quota)
 
-    def _keep(self, quota: Quota) -> None:
+    def _withhold(self, quota: Quota) -> None:
         uncovered = dict(self.items)
         for victim, app in self.outstanding.items():
             if quota in app.quotas:
                 for name, value in victim.ask.ask_class.items:
                     if name in uncovered:
                         uncovered[name] -= value
-        kept = tuple((name, value) for name, value in uncovered.items() if value > 0)
-        if kept:
-            self.kept[quota] = kept
-            charge(quota.kept, kept)
+        withheld = tuple((name, value) for name, value in uncovered.items() if value > 0)
+        if withheld:
+            self.withheld[quota] = withheld
+            charge(quota.withheld, withheld)
 
 
 MOST_TRIES = 3
-"""Times that victims are stopped for an ask on nodes that the RM refuses then. After that nobody is."""
+"""Most times that victims are stopped for an ask on nodes that the RM then refuses."""
 
 
 class RefusedStops:
-    """What the asks of a group have to mind after stops in vain."""
+    """Restrictions on an ask group after victims were stopped in vain for its asks."""
 
     __slots__ = ("_nodes", "until")
 
@@ -148,7 +147,7 @@ class RefusedStops:
         """End of the pause, in unix seconds."""
 
     def note(self, request: Request, node: Node, nodes: NodeBook, now: float) -> None:
-        """The RM refuses a cleared node, one of these, to the ask."""
+        """Note that the RM refuses a cleared node, one of `nodes`, to the ask."""
         self._nodes = {one: one.known_version for one in self.nodes if nodes.by_id.get(one.node_id) is one}
         self._nodes[node] = node.known_version
         self.until = max(self.until, now + SEARCH_INTERVAL * 2**request.refused_stops)
@@ -156,7 +155,7 @@ class RefusedStops:
 
     @property
     def nodes(self) -> list[Node]:
-        """The refused nodes that the RM has not changed since."""
+        """The refused nodes that have not changed since the refusal."""
         return [node for node, version in self._nodes.items() if node.known_version == version]
 
 
@@ -164,7 +163,7 @@ class Promises:
     """The promises of one partition.
 
     Always true: an ask with a promise has a reservation. It is pending, or it is assumed and the promise
-    rests. Each remaining victim is outstanding for one ask only.
+    is paused. Each remaining victim is outstanding for one ask only.
     """
 
     def __init__(self) -> None:
@@ -179,11 +178,11 @@ class Promises:
             self._by_victim[victim] = promise
 
     def victim_gone(self, victim: Request) -> Reservation | None:
-        """Note that a victim has ended; return the reservation to try."""
+        """Note that a victim has ended; return the reservation whose ask may now be tried."""
         promise = self._by_victim.pop(victim, None)
         if promise is None:
             return None
-        promise.follow(promise.outstanding.pop(victim))
+        promise.adjust(promise.outstanding.pop(victim))
         return promise.reservation
 
     def of_victim(self, victim: Request) -> Promise | None:
@@ -191,30 +190,30 @@ class Promises:
         return self._by_victim.get(victim)
 
     def victim_stopped(self, victim: Request) -> None:
-        """Note that the RM was told to stop a victim that ran on for a while."""
+        """Note that the RM was asked to stop a victim that was noticed before."""
         promise = self._by_victim.get(victim)
         if promise is not None:
             promise.has_stopped = True
 
     def spare(self, promise: Promise) -> list[Request]:
-        """Wait no more for victims that run on, and return them."""
+        """Remove noticed victims from the promise, and return them."""
         noticed = [victim for victim in promise.outstanding if victim.state is RequestState.NOTICED]
         for victim in noticed:
             del self._by_victim[victim]
             app = promise.outstanding.pop(victim)
-            promise.follow(app)
+            promise.adjust(app)
         return noticed
 
     def victim_resized(self, victim: Request) -> None:
-        """Note another size of a remaining victim."""
+        """Note that a remaining victim has changed its size."""
         promise = self._by_victim.get(victim)
         if promise is not None:
-            promise.follow(promise.outstanding[victim])
+            promise.adjust(promise.outstanding[victim])
 
     def end(self, promise: Promise) -> None:
         """End a promise, with its reservation."""
         for victim in promise.outstanding:
             del self._by_victim[victim]
-        if not promise.is_resting:
+        if not promise.is_paused:
             promise.unbook()
         promise.request.promise = None

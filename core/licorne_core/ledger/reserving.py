@@ -47,7 +47,7 @@ class Reservations:
         journal: Journal,
         stays: Mapping[Request, Stay],
     ) -> None:
-        """Start empty; `stays` has the victims that run on for a while."""
+        """Start empty; `stays` has the noticed victims."""
         self._escalation = escalation
         self._nodes = nodes
         self._journal = journal
@@ -59,7 +59,14 @@ class Reservations:
         """Promises of asks that have a node reserved."""
 
     def reserve(
-        self, app: Application, request: Request, node: Node, since: float, now: float
+        self,
+        app: Application,
+        request: Request,
+        node: Node,
+        since: float,
+        now: float,
+        *,
+        provisional: bool = False,
     ) -> Reservation:
         """Reserve the node for the ask; a new reservation begins at unix seconds `since`.
 
@@ -70,6 +77,7 @@ class Reservations:
             self.give_way(node, now)
         reservation = request.reservation or self._start(app, request, since)
         reservation.node_id = node.node_id
+        reservation.provisional = provisional
         node.add_reservation(reservation)
         if not reservation.required:
             self._wakeups.reservation_limits.count(app, 1)
@@ -83,7 +91,7 @@ class Reservations:
         return reservation
 
     def _start(self, app: Application, request: Request, since: float) -> Reservation:
-        """Start a reservation without a node, in place of a claim."""
+        """Start a reservation without a node, in place of the request's claims."""
         if request.claim is not None:
             request.claim.end()
         required = request.ask.ask_class.required_node is not None
@@ -106,12 +114,12 @@ class Reservations:
     def promise(
         self, app: Application, request: Request, victims: Mapping[Request, Application], now: float
     ) -> None:
-        """Promise the resources of stopped victims to a reserved ask; its hour begins anew."""
+        """Promise the resources of stopped victims to an ask with a reservation; its hour begins anew."""
         reservation = request.reservation
         assert reservation is not None, f"{request!r} has its node"
         if request.promise is not None:
             self.promises.end(request.promise)
-        reservation.time = now
+        reservation.time, reservation.provisional = now, False
         self._timers.set(_timer(reservation), now + RESERVATION_TIME)
         items = request.ask.ask_class.items
         self.promises.make(Promise(app, request, reservation, victims, items))
@@ -137,7 +145,7 @@ class Reservations:
             request.triggered = False
 
     def placed(self, request: Request, now: float) -> None:
-        """End the reservation of a booked ask; while the ask is assumed, only rest its promise."""
+        """End the reservation of a placed ask; while the ask is assumed, only pause its promise."""
         reservation, promise = request.reservation, request.promise
         if reservation is None:
             return
@@ -145,14 +153,14 @@ class Reservations:
             self.end(reservation, now)
         else:
             promise.unbook()
-            promise.is_resting = True
+            promise.is_paused = True
             self._wakeups.reserved.forget(reservation)
 
     def resume(self, request: Request) -> None:
         """Continue the promise of an ask that is pending again, if it has one."""
         promise = request.promise
         if promise is not None:
-            promise.is_resting = False
+            promise.is_paused = False
             promise.book()
             self._wake(promise.reservation)
 
@@ -199,12 +207,12 @@ class Reservations:
             note_freed(app.further)
 
     def came_to_nothing(self, promise: Promise, now: float) -> None:
-        """End a promise that is of no use to its ask any more, or that the laws do not give it any more."""
+        """End a promise that its ask cannot use any more, or that the laws of preemption no longer allow."""
         _stopped_in_vain(self.promises, self._stays, promise, now)
         self.end(promise.reservation, now)
 
     def lose_node(self, reservation: Reservation, now: float) -> None:
-        """Take the node from the ask; a promise goes on without it.
+        """Take the node from the ask; a promise continues without it.
 
         An ask that requires the node loses its reservation.
         """
@@ -231,14 +239,14 @@ class Reservations:
             if not reservation.required:
                 self._wakeups.reservation_limits.count(app, -1)
                 self._dirty.mark(reservers(app))
-            self._wakeups.kept_nodes.give_up(node)
+            self._wakeups.reserved_node_waits.give_up(node)
             self._dirty.mark_node(node)
             size = request.ask.ask_class.resources
             ended = reservation_changed(now, node_id, reservation.key, size, EventChange.REMOVE)
             self._journal.note(ended)
 
     def take_back(self, reservation: Reservation, now: float) -> None:
-        """Take the node from the ask, which could not use it or gives way; see `lose_node`."""
+        """Take the node from an ask that could not use it or gives way; see `lose_node`."""
         if reservation.node_id is not None:
             request = self._wakeups.reserved.holder(reservation).request
             _refused_in_vain(self._nodes, request, self._nodes.by_id[reservation.node_id], now)
@@ -255,7 +263,7 @@ class Reservations:
             request = self._wakeups.reserved.holder(reservation).request
             self.lose_node(reservation, now)
             if reservation.required:
-                # Another node of that name is another one.
+                # A later node of that name is another node.
                 request.triggered = False
 
     def shrunk(self, node: Node, now: float) -> None:
@@ -284,7 +292,7 @@ class Reservations:
 
 
 def _refused_in_vain(nodes: NodeBook, request: Request, node: Node, now: float) -> None:
-    """Have nobody stopped for asks like this one for a while, nor on the cleared node as it is now."""
+    """Pause stops for asks like this one, and exclude the cleared node until it changes."""
     promise, group = request.promise, request.group
     if promise is not None and promise.node_id == node.node_id and node.is_refused(request.ask.ask_class):
         group.refused_stops = group.refused_stops or RefusedStops()
@@ -292,13 +300,13 @@ def _refused_in_vain(nodes: NodeBook, request: Request, node: Node, now: float) 
 
 
 def _stopped_in_vain(promises: Promises, stays: Mapping[Request, Stay], promise: Promise, now: float) -> None:
-    """Let victims that run on do so for good, and let the ask have others stopped."""
+    """Spare the noticed victims, and let the ask have others stopped."""
     promise.request.triggered = promise.request.refused_stops >= MOST_TRIES
     _let_go(stays, promises.spare(promise), now)
 
 
 def _let_go(stays: Mapping[Request, Stay], victims: Iterable[Request], now: float) -> None:
-    """Have it decided at once if victims that run on do so for good: another promise may count on them."""
+    """Decide at once whether noticed victims are spared: another promise may count on them."""
     for victim in victims:
         stay = stays.get(victim)
         if stay is not None and not stay.is_due(now):

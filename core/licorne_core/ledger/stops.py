@@ -1,6 +1,6 @@
-"""Records of allocations that the RM was asked to stop so that others get what is theirs (spec § 9).
+"""Records of allocations that the RM was asked to stop in favour of others (spec § 9).
 
-A record has the numbers at the time of the choice. Only its `released_time` changes later.
+A record has the numbers at the time of the decision. Only its `released_time` changes later.
 """
 
 from collections import OrderedDict
@@ -31,7 +31,7 @@ def numbers_of(queue: Queue) -> QueueNumbers:
 class Ledger:
     """Records of the last victims, bounded; the oldest is dropped first.
 
-    The cost of a call does not depend on the number of records, but for walks through `latest`.
+    The cost of a call does not depend on the number of records, except for iteration with `latest`.
     """
 
     def __init__(self, kept: int = KEPT) -> None:

@@ -1,4 +1,4 @@
-"""What the kernel and those who show explanations know of checks of extensions."""
+"""Checks of extensions: their interface to the kernel and to views that show explanations."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,10 +10,10 @@ from licorne_core.values.resources import EMPTY, Resources
 
 
 class Shown(NamedTuple):
-    """How a check is shown beside its message: its kind and what it is about.
+    """Fields of a check that are shown beside its message: its kind, and its subject.
 
-    It may pass by itself `until` a time in unix seconds, 0.0 for none. Amounts are by resource name, those
-    of `holders` by RM.
+    `until` is the time at which it passes without any other change, in unix seconds; 0.0 for none. Amounts
+    are by resource name, those of `holders` by RM.
     """
 
     kind: str
@@ -26,7 +26,7 @@ class Shown(NamedTuple):
 
 
 class ExtensionCheck:
-    """A comparison of an ask with a quota of an extension, as each of its checks extends this."""
+    """Base of the checks of extensions that compare an ask with a quota."""
 
     __slots__ = ()
 
@@ -45,20 +45,20 @@ class ExtensionCheck:
         raise NotImplementedError
 
     def shown(self) -> Shown:
-        """What is shown of it beside the message."""
+        """The fields that are shown beside the message."""
         raise NotImplementedError
 
     def seen_by(self, may_see: Callable[[RmId], bool]) -> "ExtensionCheck":
-        """The check without RMs that somebody may not see."""
+        """The check without those RMs that the reader may not see."""
         return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleCheck:
-    """A check of a rule of an extension, which concerns a queue or another `subject` of a `kind`.
+    """Result of an extension's rule for one ask; `subject` is a queue or another thing, of a `kind`.
 
-    `text` is the reason in one sentence. `requested` are the amounts that are compared, and `until` is the
-    time at which it is met, in unix seconds; 0.0 for an unknown one.
+    `text` is the reason in one sentence. `requested` are the amounts that are compared. `until` is the
+    time at which the check passes without any other change, in unix seconds; 0.0 if it is unknown.
     """
 
     code: str
@@ -74,5 +74,5 @@ class RuleCheck:
         return self.text
 
     def shown(self) -> Shown:
-        """What is shown of it beside the message."""
+        """The fields that are shown beside the message."""
         return Shown(self.kind, self.subject, self.until, self.requested)

@@ -1,4 +1,4 @@
-"""Reasons of asks that would take what another one holds for later."""
+"""Reasons of asks that may not use room which is held for a later start of others."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,11 +11,11 @@ BEHIND_RESERVATION: Final = "BEHIND_RESERVATION"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BehindReservationCheck(ExtensionCheck):
-    """Nodes have room for the ask, and it would take what is held there from a later time on.
+    """Nodes have room for the ask, but that room is held there for a later start of another ask or gang.
 
-    `app_id` and `key` are the holder's, the key empty for a gang. The holder is planned to start at `start`,
-    in unix seconds; `claim` names what it holds, `kind` whose that is. `nodes` is the number of nodes where
-    that is so.
+    `app_id` and `key` are those of the holder; the key is empty for a gang. The holder is planned to start
+    at `start`, in unix seconds. `kind` is the kind of the holder and `claim` the name of its hold, for texts.
+    `nodes` is the number of nodes with such room.
     """
 
     app_id: AppId
@@ -32,7 +32,7 @@ class BehindReservationCheck(ExtensionCheck):
 
     @property
     def passed(self) -> bool:
-        """Never: there is a check only for an ask that would."""
+        """False: the check is made only for an ask that the hold stops."""
         return False
 
     def message(self) -> str:
@@ -42,5 +42,5 @@ class BehindReservationCheck(ExtensionCheck):
         return f"would delay the {self.claim} of {holder} on {nodes}: it declares no end before that"
 
     def shown(self) -> Shown:
-        """The holder, and its start."""
+        """The holder, and its planned start."""
         return Shown(self.kind, self.app_id, self.start)

@@ -17,7 +17,7 @@ from licorne_core.messages.operators import Marks
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId, UserGroup
 from licorne_core.values.resources import Resources
-from licorne_core.values.rm_caps import RmCaps, Shortage
+from licorne_core.values.rm_caps import MemoryShortage, RmCaps
 from licorne_core.values.slices import Tuning
 
 
@@ -43,11 +43,11 @@ class PredicatePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterRm:
-    """Register an RM; everything known of that RM is dropped first (spec § 1.6.2-3).
+    """Register an RM. All state of an earlier registration is dropped first (spec § 1.6.2-3).
 
-    `config` was parsed by the command's maker; None means the scheduler's default. Without
-    `predicates` the RM is not asked, and all predicates pass. With `container_states` it hears of
-    its asks that no node takes (spec § 8.12). `memory` is what its partitions are to remember of usage.
+    `config` was parsed by the caller; None means the scheduler's default. Without `predicates` the RM
+    is not asked, and all predicates pass. With `container_states` it is notified of its asks that fit no node
+    (spec § 8.12). `memory` is the usage that its partitions retain from an earlier registration.
     """
 
     rm_id: RmId
@@ -74,38 +74,38 @@ class UpdateConfiguration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveRm:
-    """The RM is gone for good: forget it and its partitions."""
+    """Forget the RM and its partitions for good."""
 
     rm_id: RmId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefuseNewWork:
-    """The process is short of memory, or is not any more; it is for all RMs.
+    """Set or clear a shortage of memory of the process; it concerns all RMs.
 
     `reason` is the message of refusals.
     """
 
-    shortage: Shortage
+    shortage: MemoryShortage
     reason: str = ""
 
 
 class SharedCommand:
-    """A command of an extension to all RMs together, as each of these extends this."""
+    """Base of an extension's commands that concern all RMs together."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionAnswer:
-    """An RM's answer to an extension, as each of those extends this. Its items name their partitions."""
+    """Base of an RM's answers to an extension. Their items name their partitions."""
 
     rm_id: RmId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionCommand:
-    """A command of an extension, as each of its commands extends this. It may leave a rest."""
+    """Base of an extension's commands for one RM. They may be carried out in slices."""
 
     rm_id: RmId
 
@@ -137,7 +137,7 @@ class NodeUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateNodes:
-    """Nodes that come, change or go, in order."""
+    """Nodes to add, change or remove, in order."""
 
     rm_id: RmId
     nodes: Sequence[NodeUpdate]
@@ -186,11 +186,7 @@ class TerminationType(Enum):
 
 
 CONFIRMED: Final = frozenset(
-    {
-        TerminationType.TIMEOUT,
-        TerminationType.PREEMPTED_BY_SCHEDULER,
-        TerminationType.PLACEHOLDER_REPLACED,
-    }
+    {TerminationType.TIMEOUT, TerminationType.PREEMPTED_BY_SCHEDULER, TerminationType.PLACEHOLDER_REPLACED}
 )
 """Terminations by which the core asks for a release; all others are final (spec § 1.6.10)."""
 
@@ -217,7 +213,7 @@ class UpdateAllocations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRefusal:
-    """A node that the RM does not want an ask on, and why."""
+    """A node that the RM refuses for an ask, and why."""
 
     node_id: NodeId
     reason: str
@@ -232,7 +228,7 @@ class PredicateAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPredicates:
-    """The RM answers checks of `PredicatesAsked`, in the order in which it judged them."""
+    """The RM answers checks of `PredicatesAsked`, in the order in which it decided them."""
 
     rm_id: RmId
     answers: Sequence[PredicateAnswer]
@@ -242,7 +238,7 @@ class PreemptionAnswer(NamedTuple):
     """The RM's answer to one preemption check.
 
     `needed` has the nodes on which the ask can run once the victims up to this position, in the
-    order of the check, are gone; -1 for none of them. Nodes that it does not have are refused.
+    order of the check, have ended; -1 for none of them. Nodes that it does not have are refused.
     """
 
     check: int
@@ -270,7 +266,7 @@ class NotePredicatesSent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginReplay:
-    """The RM starts to tell all it has; none of its asks is scheduled until it has ended."""
+    """The RM begins to report its whole state; none of its asks is scheduled until `EndReplay`."""
 
     rm_id: RmId
 
@@ -297,7 +293,7 @@ class Hold(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetHold:
-    """The server stops scheduling for an RM for one reason, or takes that reason back."""
+    """Set or clear one reason for which the server schedules nothing for an RM."""
 
     rm_id: RmId
     hold: Hold
@@ -331,33 +327,35 @@ OfRm = (
 LargeCommand = (
     RegisterRm | UpdateConfiguration | ExtensionCommand | UpdateNodes | UpdateApplications | UpdateAllocations
 )
-"""Commands that may be carried out in slices: `Unfinished` hands the rest of one back."""
+"""Commands that may be carried out in slices: `Unfinished` returns the remainder of one."""
 OfNoRm = Tick | RefuseNewWork | SharedCommand
 """Commands of the server itself."""
 Command = OfRm | OfNoRm
 
 
 _DOUBLINGS: Final = 64
-"""Beyond so many the first back-off, however short, has become longer than any longest one."""
+"""Most doublings of a back-off: after these, even the shortest first one exceeds any longest one."""
 
 
 class AskBackoff(NamedTuple):
-    """Wait of an ask that its RM could not run, in seconds.
+    """Back-off of an ask that its RM could not run, in seconds.
 
-    After the first failure it is `first`, after each one more twice as long, up to `most`.
+    It is `first` after the first failure, and twice as long after each further one, up to `most`.
     """
 
     first: float = 1.0
     most: float = 60.0
 
     def after(self, failures: int) -> float:
-        """The back-off after so many failures in a row, from 1 up."""
+        """The back-off after this number of failures in a row, from 1 up."""
         return min(self.most, self.first * 2.0 ** min(failures - 1, _DOUBLINGS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """`default_config` is for RMs that register without one; None for the built-in one.
+    """Options of a scheduler.
+
+    `default_config` is for RMs that register without one; None for the built-in one.
 
     Without `reservations` no node is ever kept free for an ask (spec § 2.8).
     """

@@ -24,8 +24,8 @@ class NotRegistered:
 class Unfinished:
     """The command was too large for one slice; always the last effect of a command.
 
-    `rest` has to be handed in before any other command of the RM but answers to checks. Until it
-    is done nothing is scheduled for the RM.
+    `rest` is the remainder of the command. It has to be handed in before any other command of the RM
+    except answers to checks. Until it is done, nothing is scheduled for the RM.
     """
 
     rm_id: RmId
@@ -34,7 +34,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """The registration was taken. `session` rises with every registration of this RM."""
+    """The registration was accepted. `session` rises with every registration of this RM."""
 
     rm_id: RmId
     session: int
@@ -86,14 +86,14 @@ class OperatorRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionEffect:
-    """An effect of an extension, as each of its effects extends this."""
+    """Base of the effects of extensions."""
 
     rm_id: RmId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRejection:
-    """A refused node, and the reason; the code is the reason's counter."""
+    """A refused node, and the reason. Refusals are counted by `code`."""
 
     node_id: NodeId
     reason: str
@@ -111,7 +111,7 @@ class NodesAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationRejection:
-    """An application that was not taken, and why."""
+    """A refused application, and the reason."""
 
     app_id: AppId
     reason: str
@@ -135,7 +135,7 @@ RESERVATION_TIMEOUT: Final = "ResourceReservationTimeout"
 class ApplicationUpdate:
     """An application entered a state; `time` is in unix seconds (spec § 5.1.2).
 
-    Each enters several, so that it is made as lean as an allocation.
+    Each application enters several states, so that an update is made as lean as an allocation.
     """
 
     app_id: AppId
@@ -223,7 +223,7 @@ class ReplayEnded:
 
 
 class AskedCheck(NamedTuple):
-    """The question which of the nodes an ask may go to.
+    """A predicate check: may the ask go to these nodes?
 
     `check` is its number, which rises by one with each check of a registration. `allocate` is
     False where a reservation is meant (spec § 1.6.12). The first node is where the ask would go
@@ -239,7 +239,7 @@ class AskedCheck(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredicatesAsked:
-    """The RM should answer these checks by `AnswerPredicates`, judging them in this order.
+    """The RM should answer these checks by `AnswerPredicates`, deciding them in this order.
 
     The writer reports them by `NotePredicatesSent`; then the RM has `deadline` seconds.
     """
@@ -260,7 +260,7 @@ class AskedVictim(NamedTuple):
 class AskedNode(NamedTuple):
     """A node of a preemption check: its victims in the order in which they would go.
 
-    The resources of the ask fit once those up to position `start` are gone; -1 if they fit at once.
+    The resources of the ask fit once those up to position `start` have ended; -1 if they fit at once.
     """
 
     node_id: NodeId
@@ -269,7 +269,7 @@ class AskedNode(NamedTuple):
 
 
 class AskedPreemption(NamedTuple):
-    """The question which victims have to go on each of the nodes so that the ask can run there.
+    """A preemption check: which victims have to be stopped on each of the nodes so that the ask fits there?
 
     `check` is numbered together with predicate checks.
     """
@@ -297,8 +297,8 @@ class PreemptionsAsked:
 class Happened:
     """Facts of a command, in order; only while events are tracked.
 
-    `footprint` is the memory of the asks that came and went meanwhile, in reckoned bytes. A holder
-    of the facts keeps these asks.
+    `footprint` is the estimated memory, in bytes, of the asks that were added and removed meanwhile:
+    the facts keep these asks alive.
     """
 
     rm_id: RmId

@@ -1,4 +1,4 @@
-"""What operators do: marks of it, and the checks of asks that it stops."""
+"""Acts of operators: their marks, and the checks of asks that they stop."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ QUEUE_STOPPED: Final = "QUEUE_STOPPED"
 
 
 class OperatorMark(NamedTuple):
-    """An operator did something, at `time` in unix seconds."""
+    """Mark of an operator's act, at `time` in unix seconds."""
 
     by: str = ""
     """The caller's name."""
@@ -21,13 +21,13 @@ class OperatorMark(NamedTuple):
 
 
 UNKNOWN_MARK: Final = OperatorMark()
-"""Stands for an act of which nothing was kept."""
+"""Stands for an act whose mark was not retained."""
 
 
 Marks = Mapping[str, Mapping[tuple[PartitionName, Any], Any]]
-"""What operators did to things, by the extension that knows them, their partition and their name.
+"""Marks of operators: by extension, then by partition and name of the thing.
 
-It outlives the registration in which it was done. A thing of such a name has its mark from its beginning.
+A mark outlives the registration in which it was made: a later thing of that name has it from its creation.
 """
 
 
@@ -43,7 +43,7 @@ class HeldCheck:
 
     def message(self) -> str:
         """The reason in one sentence, without the time of the mark."""
-        return f"application {self.app_id} is held{told(self.mark)}"
+        return f"application {self.app_id} is held{mark_text(self.mark)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +58,10 @@ class StoppedQueueCheck:
 
     def message(self) -> str:
         """The reason in one sentence."""
-        return f"queue {self.queue} is stopped{told(self.mark)}"
+        return f"queue {self.queue} is stopped{mark_text(self.mark)}"
 
 
-def told(mark: OperatorMark) -> str:
-    """The operator of a mark and the words for it, behind what was done."""
+def mark_text(mark: OperatorMark) -> str:
+    """The operator and the reason of a mark in words, to follow the description of the act."""
     by = f" by {mark.by}" if mark.by else " by an operator"
     return f'{by}: "{mark.message}"' if mark.message else by

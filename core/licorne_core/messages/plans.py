@@ -104,7 +104,7 @@ class DefaultedValue:
     """A value that the text leaves to its default.
 
     `path` is empty for a value of the partition. `origin` is ``default``, or the path of the queue
-    that hands the value on.
+    that passes the value on.
     """
 
     partition: PartitionName

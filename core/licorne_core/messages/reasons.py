@@ -1,7 +1,7 @@
 """Reasons that can stop an ask, as values with their operands (DESIGN § 2).
 
-The rules of `scheduling/checks.py` make them for explanations and metrics, and compare: here is how
-they read. None of them is made on the way to a decision.
+The rules of `scheduling/checks.py` compare, and make these values for explanations and metrics. Here
+are their texts. None of them is made on the way to a decision.
 """
 
 from collections.abc import Mapping
@@ -11,13 +11,14 @@ from typing import Final
 from licorne_core.features import table
 from licorne_core.messages.checks import ExtensionCheck, RuleCheck
 from licorne_core.messages.commands import Hold
-from licorne_core.messages.operators import HeldCheck, OperatorMark, StoppedQueueCheck, told
+from licorne_core.messages.operators import HeldCheck, OperatorMark, StoppedQueueCheck, mark_text
 from licorne_core.messages.together import TogetherCheck
 from licorne_core.values.asks import QueueReservations, ReservationBound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.values.resources import Resources, in_units
 
-# A compiled dataclass does not give its objects' values: the codes that rules name stand here.
+# Compiled, a dataclass has no attribute for a default value: codes that rules name are constants.
+NEVER_FITS: Final = "NEVER_FITS"
 PARTITION_NOT_SCHEDULING: Final = "PARTITION_NOT_SCHEDULING"
 APPLICATION_NOT_RUNNABLE: Final = "APPLICATION_NOT_RUNNABLE"
 ASK_BACKS_OFF: Final = "ASK_BACKS_OFF"
@@ -29,12 +30,39 @@ QUOTA_CODES: Final = {
     "user": "USER_QUOTA_EXCEEDED",
     "group": "GROUP_QUOTA_EXCEEDED",
 }
-"""Codes of `QueueCheck` and `LimitCheck`, by kind of quota; those of extensions, which add checks, follow."""
+"""Codes of `QueueCheck` and `LimitCheck`, by kind of quota; those of the checks of extensions follow."""
 RUNNING_CODES: Final = {kind: f"{kind.upper()}_MAX_APPLICATIONS" for kind in QUOTA_CODES}
-"""Codes of `RunningCheck`, by kind of quota. Those of extensions bound no number of applications."""
+"""Codes of `RunningCheck`, by kind of quota. Quotas of extensions bound no number of applications."""
 QUOTA_CODES.update(table("messages", "QUOTA_CODES"))
 KINDS: Final = tuple(QUOTA_CODES)
 """The kinds of quotas."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeBound:
+    """Amounts that an ask wants somewhere, of types of which there is never as much, and the most there."""
+
+    where: str
+    wanted: Resources
+    most: Resources
+
+    def text(self) -> str:
+        """Both amounts, and where."""
+        return f"{in_units(self.wanted)} of at most {in_units(self.most)} {self.where}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeCheck:
+    """The ask is larger than maxima above it, or than every node, even if nothing else runs."""
+
+    bounds: tuple[SizeBound, ...]
+
+    code = NEVER_FITS
+    passed = False
+
+    def message(self) -> str:
+        """The reason in one sentence."""
+        return f"can never start: wants {', and '.join(bound.text() for bound in self.bounds)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +85,7 @@ class PartitionCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateCheck:
-    """The application's state must be one in which asks are looked at."""
+    """The application's state must be one in which its asks are considered."""
 
     app_id: AppId
     state: str
@@ -72,7 +100,7 @@ class StateCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskBackOffCheck:
-    """The ask backs off, as its RM has failed to run it so often in a row (§ 1.4).
+    """The ask backs off, as its RM failed to run it; `failures` counts these in a row (§ 1.4).
 
     `until` is the end of the back-off, in unix seconds.
     """
@@ -188,7 +216,7 @@ class GangCheck:
 
     `keeping` is the number of placeholders that keep room for asks like it. `cancelled` ones were
     too small for such an ask: the RM was asked to stop them, and has not confirmed. The others are
-    asked for, or are being replaced. `until` is when the placeholders time out, in unix seconds; 0
+    pending, or are being replaced. `until` is when the placeholders time out, in unix seconds; 0
     while none keeps room.
     """
 
@@ -224,7 +252,7 @@ class GangCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersCheck:
-    """The RM is asked before an ask goes to a node, and may owe only so many answers (§ 8.4)."""
+    """The RM is asked about nodes before an ask goes to one, and few checks may be open at a time (§ 8.4)."""
 
     waiting: int
     most: int
@@ -243,12 +271,12 @@ UNDER_WAY: Final = "PREEMPTION_UNDER_WAY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionCheck:
-    """Preemption has to help an ask that a queue's maximum or the nodes stop (spec § 9).
+    """An ask that a queue's maximum or the nodes stop must be one that preemption can help (spec § 9).
 
     `code` names the obstacle, or the progress; `text` adds the numbers. `queue` is the one whose
     guarantee counts: it has `settled` usage once all decisions are carried out, and a guarantee of
     `guaranteed`. `causes` counts the leaves and allocations that may not be victims, by reason.
-    `until` is when time alone changes that, in unix seconds; 0 for never.
+    `until` is the time at which that changes without any other event, in unix seconds; 0 for never.
     """
 
     code: str
@@ -270,13 +298,12 @@ class PreemptionCheck:
 class NodesCheck:
     """Some schedulable node must have the ask's resources available.
 
-    `causes` counts the nodes that are out: ``unschedulable``, as its RM says, ``cordoned``, as an
-    operator said, ``reserved`` for another ask,
-    ``too small: T`` where all of the node would not do, ``full: T`` where only what is
-    available would not, ``refused: R`` where the RM said R. `reserved_node` is kept for the ask.
-    `reserved_for` has the queues with most of the ``reserved`` nodes, and `more_queues` counts the
-    others. `bound` keeps the ask from having a node reserved. `closed` has the first of the ``cordoned``
-    nodes.
+    `causes` counts the nodes that do not take it: ``unschedulable`` by their RM, ``cordoned`` by an
+    operator, ``reserved`` for another ask, ``too small: T`` if even the empty node lacks the type T, ``full:
+    T`` if only its available part does, ``refused: R`` if the RM gave the reason R. `reserved_node` is
+    reserved for the ask. `reserved_for` has the queues with most of the ``reserved`` nodes, and
+    `more_queues` counts the others. `bound` prevents a reservation for the ask. `closed` has the first of
+    the ``cordoned`` nodes.
     """
 
     total: int
@@ -312,7 +339,7 @@ class NodesCheck:
 
     def _operators(self) -> str:
         """The first of the closed nodes in brackets, each with its operator and the reason."""
-        parts = [f"{node_id}{told(mark)}" for node_id, mark in self.closed]
+        parts = [f"{node_id}{mark_text(mark)}" for node_id, mark in self.closed]
         more = self.causes.get("cordoned", 0) - len(parts)
         return f" ({'; '.join(parts)}{f'; and {more} more' if more else ''})" if parts else ""
 
@@ -325,7 +352,8 @@ class NodesCheck:
 
 
 Check = (
-    PartitionCheck
+    SizeCheck
+    | PartitionCheck
     | StateCheck
     | HeldCheck
     | StoppedQueueCheck

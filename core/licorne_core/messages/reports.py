@@ -45,23 +45,23 @@ class Census:
     """Placeholders that keep room."""
     reservations: int
     reserved_nodes: Mapping[tuple[QueuePath, str], int]
-    """Number of nodes reserved for asks of a queue, by ``able`` or ``idle`` (see reviews)."""
+    """Number of nodes reserved for asks of a queue, by ``able`` or ``idle`` (see `Reservation`)."""
     reserved: Mapping[tuple[QueuePath, str], Mapping[str, int]]
     """Reserved resources on these nodes."""
     noticed: int
-    """Allocations that will be preempted, and run on for a while."""
+    """Noticed allocations: they will be preempted, and run on for a while."""
     preemptions: Mapping[str, int]
-    """Victims so far, by the rule by which they had to go."""
+    """Number of victims by the rule that stopped them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingAsks:
-    """Asks of one queue that the same check stops, for the same subject.
+    """Pending asks of one queue that the same check stops, for the same subject.
 
     `code` is one of `REASONS` of the census, or `BEHIND_RESERVATION`: no node is tried for the census.
     `subject` is the queue or other quota that the check is about, or the user or group ``in`` a queue; else
-    empty. `resources` is what the asks want together. `causes` counts them by what most nodes lack for
-    them, if no node fits. `key` is one of them.
+    empty. `resources` is the sum of their requests. `causes` counts them by what most nodes lack for
+    them, if no node fits. `key` is that of one of them.
     """
 
     queue: QueuePath
@@ -76,14 +76,13 @@ class WaitingAsks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metered:
-    """What one owner has used in a partition since a time.
+    """Usage of one owner in a partition since a time, in amounts times microseconds.
 
-    Amounts are multiplied by microseconds. `ended` allocations include the `preempted` ones, which had
-    used `lost`.
+    `ended` counts allocations, the `preempted` ones included; `lost` is the usage of the preempted ones.
     """
 
     since: float
-    """The time from which the partition is metered, in unix seconds: another one starts at zero."""
+    """The time from which the partition is metered, in unix seconds; another partition starts at zero."""
     owner: Owner
     used: Mapping[str, int]
     ended: int
@@ -114,8 +113,8 @@ class Explanation:
     is_victim: bool = False
     """True if a record has the beneficiary or the reason of its preemption.
 
-    One that is pending, waiting, allocated, assumed or replacing is there again under the key of a
-    victim.
+    An ask that is pending, waiting, allocated, assumed or replacing was added after that, under the key
+    of a victim.
     """
 
 

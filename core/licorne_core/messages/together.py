@@ -1,4 +1,4 @@
-"""Reasons of gangs that wait for a place together."""
+"""Reasons of gangs that wait for room for all members together."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,13 +6,13 @@ from typing import Final
 from licorne_core.values.ids import AppId
 
 NO_PLACE_TOGETHER: Final = "TOPOLOGY_NO_DOMAIN"
-"""Its nodes have no room for all members."""
+"""Code for a gang whose nodes have no room for all members."""
 GANG_INCOMPLETE: Final = "GANG_INCOMPLETE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TogetherCheck:
-    """The members of a gang have no place together, have not all been asked for, or are enough.
+    """The members of a gang have no room together, have not all arrived, or are as many as may run.
 
     `where` names the nodes of the last search that come nearest to what it needs; it is empty for all nodes,
     and for a gang without some of its asks.

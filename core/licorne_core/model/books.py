@@ -1,7 +1,7 @@
 """The books: amounts of a booking on a node, in queues, users and groups, and an application.
 
-A booking is arithmetic and nothing else. It can be taken back by its inverse, in any order, and then
-the books are as they were. Nothing here wakes an item, bumps a version or voids a result: the
+A booking is pure arithmetic. Its inverse, in any order with others, restores the books exactly.
+Nothing here wakes an item, bumps a version or voids a result: the
 caller books first, and then reports the change. So a what-if question books and unbooks on the live
 books without a trace (DESIGN § 2).
 """
@@ -17,8 +17,8 @@ def book(items: Items, node: Node, app: Application, *, placeholder: bool = Fals
     """Book the amounts on the node, in every quota of the application, and in the application.
 
     A quota is a queue from the leaf up to root, or a limit of a user or group in one of them. Usage
-    of users and groups without a limit is not booked: it is the sum over their applications. That
-    of a `placeholder` is kept apart in the application (spec § 6.2).
+    of users and groups without a limit is not booked: it is the sum over their applications. Usage
+    of a `placeholder` is booked separately in the application (spec § 6.2).
     """
     available = node.available
     for name, value in items:
@@ -80,14 +80,14 @@ def book_preempting(items: Items, node: Node, app: Application) -> None:
 
 
 def unbook_preempting(items: Items, node: Node, app: Application) -> None:
-    """The inverse of `book_preempting`, when the victim is gone or is not to go any more."""
+    """The inverse of `book_preempting`, when the victim has ended or is spared."""
     refund(node.preempting, items)
     for quota in app.quotas:
         refund(quota.preempting, items)
 
 
 def book_promise(items: Items, app: Application) -> None:
-    """Promise the amounts to an ask of the application in its queues, for its user and group."""
+    """Promise the amounts to an ask of the application, in its queues and for its user and group."""
     for quota in app.quotas:
         charge(quota.promised, items)
 

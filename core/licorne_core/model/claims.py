@@ -1,7 +1,8 @@
-"""Claims: what an ask, or a whole gang, holds for later, with room on nodes from a time on; and kept rooms.
+"""Claims: room on nodes that an ask or gang holds from a later time on; and rooms reserved for gang members.
 
-An extension makes claims and plans them anew. The holders are tried before all other asks in every pass.
-Until it starts others may use the room, if they end before or leave it free then (`model/nodes/claims.py`).
+An extension makes claims and plans them anew. Their holders are tried before all other asks in every
+pass. Until the planned start, others may use the room if they end before it or leave enough free
+(`model/nodes/claims.py`).
 """
 
 from abc import ABC, abstractmethod
@@ -11,65 +12,65 @@ from typing import Any
 from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request
-from licorne_core.model.effort import LOOKS_OF_A_TRY, Search
+from licorne_core.model.effort import COMPARISONS_OF_A_TRY, Search
 from licorne_core.model.nodes.node import Node
 from licorne_core.values.asks import AskClass
 
 
 class Claim(ABC):
-    """What one ask, or all that are placed together with it, holds. Compared by identity.
+    """Claim of one ask, or of all asks that are placed together with it. Compared by identity.
 
-    Always true: each request knows its claim while it is pending, and each node that has room for it.
+    Always true: each pending request refers to its claim, and so does each node with room for it.
     """
 
     app: Application
     members: Sequence[tuple[Request, Node]]
-    """The asks, each with the node that has room for it."""
+    """The asks, each with the node on which it has room."""
 
     @abstractmethod
     def decide(self, now: float) -> Any:
-        """The decision by which the asks are placed, or hold another claim; None for neither."""
+        """The decision that places the asks or gives them another claim; None for neither."""
 
     @abstractmethod
     def placed(self, now: float) -> None:
-        """One of the asks gets its node at unix seconds `now`, and is not pending right after that."""
+        """Note that one of the asks gets its node at unix seconds `now`, and stops being pending."""
 
     @abstractmethod
     def end(self) -> None:
-        """One of the asks is not pending any more, or has a node reserved: the others lose it as well."""
+        """End the claim of all its asks: one of them is not pending any more, or has a node reserved."""
 
     @abstractmethod
     def give_up(self, now: float) -> None:
-        """The asks hold it no more, and may hold another one later."""
+        """Give up the claim; the asks may get another one later."""
 
     @abstractmethod
     def lose(self, node: Node) -> None:
-        """A node with room for it is gone, takes no more asks, or has another size."""
+        """Note that a node with room for it was removed, takes no more asks, or was resized."""
 
     @abstractmethod
     def check(self, request: Request) -> BehindReservationCheck | None:
-        """For `explain`: what the request would take of its room, on nodes that have room now; else None."""
+        """Check, for `explain`, if the request would use its room on nodes with free room; None if not."""
 
 
-class KeptRoom(ABC):
-    """Room for a member of a gang that has still to be asked for: its ask goes there, or to nodes near by.
+class MemberRoom(ABC):
+    """Room reserved for a gang member whose ask has not arrived: the ask goes there, or to nodes near by.
 
-    An extension makes it and finds the node. Always true: its application has it in the list of its gang,
-    and the amounts of the class are kept on the node, if there is one.
+    An extension makes it and finds the node. Always true: it is in the list of its application's gang,
+    and the amounts of the class are kept free on the node, if there is one.
     """
 
     app: Application
     task_group: str
     ask_class: AskClass
     where: str
-    """Name of all nodes to which the ask may go."""
+    """Name of the set of nodes to which the ask may go."""
     node: Node | None
     request: Request | None
-    """The ask that was assumed on a node for it, as the RM is asked."""
+    """The ask that is assumed on a node for it, while the RM is asked."""
 
     @property
     def is_free(self) -> bool:
-        """True if no ask is about to take it."""
+        """True if no ask is assumed for it."""
         return self.request is None or self.request.state is not ASSUMED
 
     @abstractmethod
@@ -78,40 +79,40 @@ class KeptRoom(ABC):
 
     @abstractmethod
     def hold_for(self, request: Request) -> None:
-        """Hold it for an assumed ask; others go elsewhere until the RM has answered."""
+        """Hold it for an assumed ask; other asks go to other nodes until the RM has answered."""
 
     @abstractmethod
     def put_back(self) -> None:
-        """Its ask is assumed no more."""
+        """Free it for other asks, as its ask is not assumed any more."""
 
     @abstractmethod
     def end(self) -> None:
-        """It is taken, or of no use any more."""
+        """End it: it was used, or is not needed any more."""
 
 
-def room_for(app: Application, task_group: str) -> KeptRoom | None:
+def room_for(app: Application, task_group: str) -> MemberRoom | None:
     """The first free room for members of a task group."""
     return next((one for one in app.gang.rooms if one.task_group == task_group and one.is_free), None)
 
 
-def rooms_of(app: Application, request: Request) -> list[KeptRoom]:
-    """Those that are held for an assumed ask."""
+def rooms_of(app: Application, request: Request) -> list[MemberRoom]:
+    """Rooms that are held for an assumed ask."""
     return [room for room in app.gang.rooms if room.request is request]
 
 
 class Claims(Search):
-    """The claims of one partition, and the kept rooms. `work` counts looks at nodes."""
+    """The claims of one partition, and the rooms for gang members. `work` counts comparisons of nodes."""
 
     __slots__ = ("held", "now", "reasons", "rooms")
 
     def __init__(self) -> None:
         """Start empty."""
-        super().__init__(LOOKS_OF_A_TRY)
+        super().__init__(COMPARISONS_OF_A_TRY)
         self.held: dict[Claim, None] = {}
         """The claims, in the order in which they were made."""
-        self.rooms: dict[KeptRoom, None] = {}
-        """The rooms that are kept for members of gangs."""
+        self.rooms: dict[MemberRoom, None] = {}
+        """The rooms that are reserved for members of gangs."""
         self.reasons: set[str] = set()
-        """All that a `Room.reason` may be."""
+        """All values that `Room.reason` may have."""
         self.now = 0.0
-        """Time of the turn that decides now, in unix seconds: runtimes count from it; 0 before the first."""
+        """Time of the present turn, in unix seconds, from which runtimes count; 0 before the first."""

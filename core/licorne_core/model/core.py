@@ -1,4 +1,4 @@
-"""What all RMs of a core have in common: types that are on no node, and what extensions share."""
+"""State that all RMs of a core share: types of resources that are on no node, and state of extensions."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,9 +13,9 @@ class Floating:
     def __init__(self) -> None:
         """Start without such types."""
         self.types: frozenset[str] = frozenset()
-        """Types of which every node has `BOUNDLESS`."""
+        """Types of which every node offers `BOUNDLESS`."""
         self.hidden: frozenset[str] = frozenset()
-        """Types that reports of nodes leave out: also former ones that some nodes still have."""
+        """Types that reports of nodes omit: these, and former ones that some nodes still have."""
 
     def added_to(self, capacity: Resources) -> Resources:
         """The capacity of a node, with the floating types."""
@@ -31,42 +31,42 @@ class Floating:
 
 
 class Shared:
-    """What an extension has in common for all partitions (`points.py`), as long as the core is there.
+    """State of an extension for all partitions together (`points.py`); it lives as long as the core.
 
-    It knows neither the core nor the registry, which is given to it, so that no cycle of references is left
-    of either. While it has work left its name is in `busy`: a tick comes at once, and it is told of all that
-    ends.
+    It refers neither to the core nor to the registry, which is an argument, so that no reference cycle keeps
+    either alive. While it has work left, its name is in `busy`: the next tick is due at once, and its
+    methods below are called.
     """
 
     def __init__(self, name: str, busy: dict[str, None]) -> None:
-        """With nothing to do."""
+        """Start idle."""
         self.name = name
         self.busy = busy
 
     def after_command(self, registry: Any) -> None:
-        """A command has ended, or the deadlines that come before a turn have."""
+        """A command has ended, or the deadlines that precede a turn."""
 
     def after_turn(self, registry: Any, now: float) -> None:
         """The turn of a tick has ended."""
 
     def forget(self, partition: PartitionName) -> None:
-        """The partition is gone, with all that it has booked."""
+        """Forget a removed partition, with all that it has booked."""
 
     def owes(self, partition: PartitionName) -> bool:
-        """True if the partition has still to hear of what may let its asks through."""
+        """True if a change that may let asks of the partition through was not passed on to it yet."""
         return False
 
     def check(self, registry: Any) -> None:
-        """Add all up anew; raises InvariantBroken if something differs."""
+        """Recompute all sums; raises InvariantBroken if one differs."""
 
 
 class Core:
-    """What is of no RM: one of each scheduler."""
+    """State that belongs to no RM: one object for each scheduler."""
 
     def __init__(self, kinds: Iterable[tuple[str, type[Shared]]]) -> None:
-        """Start without floating types, and with these parts of extensions."""
+        """Start without floating types, and with this state of extensions."""
         self.floating = Floating()
         self.busy: dict[str, None] = {}
-        """Extensions whose part has work left."""
+        """Extensions whose state has work left."""
         self.shared: Mapping[str, Shared] = {name: kind(name, self.busy) for name, kind in kinds}
         """By the names of extensions, in the order of their table."""

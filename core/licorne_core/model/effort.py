@@ -2,7 +2,7 @@
 
 from typing import Final
 
-LOOKS_OF_A_TRY: Final = 10
+COMPARISONS_OF_A_TRY: Final = 10
 """Comparisons of a node with an ask that cost as much as trying one ask."""
 
 
@@ -19,7 +19,7 @@ class Search:
 
 
 class Effort:
-    """What the turns of one partition have cost, and what the present one may still cost."""
+    """Cost of the turns of one partition, and the remaining budget of the present one."""
 
     __slots__ = ("_limit", "_searches", "now", "tired", "tried")
 
@@ -30,7 +30,7 @@ class Effort:
         self.now = 0.0
         """Time at which the last turn began, in unix seconds; 0 before the first."""
         self.tired = False
-        """True if the turn has used up its work, and there is more to try."""
+        """True if the turn has used up its work while items were left to try."""
         self.tried = 0
         """Number of groups, applications and items of stages tried so far."""
 
@@ -39,25 +39,25 @@ class Effort:
         self._searches += searches
 
     def forget(self) -> None:
-        """The partition is gone: nothing leads to its searches."""
+        """Drop the searches of a removed partition."""
         self._searches = ()
 
     def begin(self, now: float, work: int) -> None:
-        """Begin a turn at unix seconds `now`, with about so much `work` to spend."""
+        """Begin a turn at unix seconds `now`, with a budget of about `work` tries."""
         self.now = now
         self.tired = False
         self._limit = self.cost + work
 
     @property
     def cost(self) -> int:
-        """Work so far, in tries."""
+        """Work of all turns so far, in tries."""
         cost = self.tried
         for search in self._searches:
             cost += search.work // search.of_a_try
         return cost
 
     def is_spent(self) -> bool:
-        """True if the work of the turn is used up, which is `tired` then; if not, count another try."""
+        """True, and `tired` is set, if the work of the turn is used up; else count another try."""
         # The hot path: `cost` written out.
         cost = self.tried
         for search in self._searches:

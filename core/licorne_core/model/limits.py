@@ -15,8 +15,8 @@ from licorne_core.values.resources import Items, charge, refund
 def group_of(leaf: Queue, who: UserGroup) -> str:
     """The group that a new application of this user counts for; empty for none (spec § 10.3).
 
-    The queues are asked from the leaf up. Each answers with the first of its limited groups, in the
-    order of the configuration, that the user is in; without one, with the wildcard if it has that.
+    The queues are searched from the leaf up. In each, the first of its limited groups, in the
+    order of the configuration, that the user is in counts; without one, the wildcard if it is there.
     """
     for queue in leaf.lineage:
         listed = queue.limits.groups
@@ -62,7 +62,7 @@ class LimitBook:
         return self.users if kind == "user" else self.groups
 
     def join(self, app: Application, leaf: Queue) -> None:
-        """A new application counts for its user, and for one of the user's groups, from now on."""
+        """Count a new application for its user, and for one of the user's groups."""
         self._count(app, leaf, group_of(leaf, app.user))
 
     def _count(self, app: Application, leaf: Queue, group: str) -> None:
@@ -77,7 +77,7 @@ class LimitBook:
             tracker.members[app.app_id] = app
 
     def known(self, kind: str, queues: Iterable[Queue]) -> set[str]:
-        """The users or groups that an application counts for or that a limit names."""
+        """Users or groups for which an application counts, or that a limit names."""
         named: set[str] = set()
         for queue in queues:
             named.update(queue.limits.of_kind(kind))
@@ -86,7 +86,7 @@ class LimitBook:
         return named | self.of_kind(kind).keys()
 
     def most_running(self, kind: str, name: str, queue: Queue) -> int:
-        """Number of applications that the queue's limit allows the user or group, if so many run; else 0."""
+        """Most running applications that the queue's limit allows the user or group; 0 for no limit."""
         limit = queue.limits.of(kind, name) if name else None
         tracker = self.of_kind(kind).get(name, {}).get(queue.path)
         if limit is None or tracker is None or len(tracker.applications) < limit.max_applications:
@@ -106,7 +106,7 @@ class LimitBook:
                     _limit(trackers[above.path], above)
 
     def leave(self, app: Application) -> None:
-        """The application counts no more; trackers that no other counts for go too (§ 10.8)."""
+        """Remove the application from its trackers, and drop trackers without applications (§ 10.8)."""
         self._part(app, app.trackers)
         app.trackers = app.further = ()
 
@@ -130,13 +130,13 @@ class LimitBook:
                 yield 1
 
     def is_booked_right(self, app: Application, leaf: Queue, group: str) -> bool:
-        """True if the application counts for that group, and is booked in all that bounds it."""
+        """True if the application counts for that group, and is booked in all its quotas."""
         return group == app.group and app.quotas == _quotas(app, leaf)
 
     def rebook(self, app: Application, leaf: Queue, group: str) -> None:
-        """The application counts for the group, or for none, with the usage that it has.
+        """Count the application, with its usage, for the group, or for none.
 
-        It is booked in all that bounds it by now, and nowhere else.
+        It is booked in all its present quotas, and in no others.
         """
         _count_usage(app, refund)
         if group != app.group:
@@ -145,7 +145,7 @@ class LimitBook:
         _count_usage(app, charge)
 
     def set_further(self, app: Application, leaf: Queue, quotas: tuple[SharedQuota, ...]) -> None:
-        """The application has these further quotas and no others, with the usage that it has."""
+        """Replace the application's further quotas, with its usage."""
         _count_usage(app, refund)
         app.further = quotas
         app.quotas = _quotas(app, leaf)
@@ -181,7 +181,7 @@ def _quotas(app: Application, leaf: Queue) -> tuple[Quota, ...]:
 
 
 def _count_usage(app: Application, count: Callable[[dict[str, int], Items], None]) -> None:
-    """Charge or refund all that the application has in its quotas but the queues."""
+    """Charge or refund the application's usage in its quotas, except in queues."""
     stopping = [request.ask.ask_class.items for request in app.requests.values() if request.state in VICTIMS]
     for quota in app.quotas:
         if not isinstance(quota, Queue):

@@ -1,8 +1,8 @@
 """Meter of one partition: amounts times time by queue, user and group, for accounting.
 
 Usage is constant between two changes. So its integral up to a time `t` is `amount * t` minus the sum of
-each change times its time, and a change costs two additions, however many allocations run. All is in whole
-numbers: a petabyte for a month is exact.
+each change times its time, and a change costs two additions, however many allocations run. All numbers are
+integers: a petabyte for a month is exact.
 """
 
 from licorne_core.messages.events.allocations import Owner
@@ -13,14 +13,14 @@ MOST_OWNERS = 5_000
 """Most combinations of queue, user and group; all others of a queue count for `OTHERS` together."""
 
 MOST_QUEUES = 20_000
-"""Most accounts, those of others included; beyond them everything counts for one."""
+"""Most accounts, those of `OTHERS` included; beyond, one account counts everything."""
 
 OTHERS = "(others)"
-"""Stands for the user of those that have no account of their own."""
+"""Stands for all users without an account of their own."""
 
 
-class Account:
-    """What one owner has used."""
+class UsageAccount:
+    """Usage of one owner over time."""
 
     __slots__ = ("amounts", "ended", "lost", "moments", "preempted")
 
@@ -29,11 +29,11 @@ class Account:
     moments: dict[str, int]
     """The sum of all changes times their times, in amounts times microseconds."""
     ended: int
-    """Allocations that ended."""
+    """Number of allocations that ended."""
     preempted: int
-    """Those of them that were preempted."""
+    """Number of those that were preempted."""
     lost: dict[str, int]
-    """What these had used, in amounts times microseconds."""
+    """Usage of the preempted allocations, in amounts times microseconds."""
 
     def __init__(self) -> None:
         """Start without usage."""
@@ -45,11 +45,11 @@ class Account:
 
 
 class Meter:
-    """What the allocations that the RM knows have used, by owner, since the partition was made."""
+    """Usage, by owner, of the allocations that the RM was told of, since the creation of the partition."""
 
-    accounts: dict[Owner, Account]
+    accounts: dict[Owner, UsageAccount]
     last: int
-    """Time of the last change."""
+    """Time of the last change, in microseconds since `since`."""
 
     def __init__(self, now: float) -> None:
         """Start at a time in unix seconds."""
@@ -62,7 +62,7 @@ class Meter:
         return max(self.last, round((now - self.since) * 1e6))
 
     def change(self, owner: Owner, items: Items, now: float, *, sign: int = 1) -> None:
-        """The owner uses more, or less with the sign -1. `handlers/lifecycle.py` has it written out."""
+        """Add to the owner's usage, or subtract (`sign` -1). `handlers/lifecycle.py` has it written out."""
         account = self.account_of(owner)
         time = self.last = self.time(now)
         for name, value in items:
@@ -71,7 +71,7 @@ class Meter:
             account.moments[name] = account.moments.get(name, 0) + change * time
 
     def end(self, owner: Owner, items: Items, begin: float, now: float, *, preempted: bool) -> None:
-        """An allocation has ended. If it was preempted, what it did since `begin` is lost."""
+        """Count an ended allocation; if it was preempted, its usage since `begin` is lost."""
         self.change(owner, items, now, sign=-1)
         account = self.account_of(owner)
         account.ended += 1
@@ -81,10 +81,10 @@ class Meter:
             for name, value in items:
                 account.lost[name] = account.lost.get(name, 0) + value * ran
 
-    def account_of(self, owner: Owner) -> Account:
+    def account_of(self, owner: Owner) -> UsageAccount:
         """The account of an owner, or the one that it shares with all others of its queue.
 
-        None is ever dropped, so that what began in an account ends there.
+        No account is ever dropped, so that an allocation ends in the account in which it began.
         """
         account = self.accounts.get(owner)
         if account is None and len(self.accounts) >= MOST_OWNERS:
@@ -93,5 +93,5 @@ class Meter:
             owner = Owner(QueuePath(OTHERS), OTHERS, "") if is_full else of_queue
             account = self.accounts.get(owner)
         if account is None:
-            account = self.accounts[owner] = Account()
+            account = self.accounts[owner] = UsageAccount()
         return account

@@ -1,6 +1,6 @@
 """Quotas: bounds of asks, by a queue's maximum or a limit of a user or group.
 
-Queues and trackers look alike to the scheduling pass: a maximum, allocated amounts, and a number of
+Queues and trackers have the same form for the scheduling pass: a maximum, allocated amounts, and a number of
 applications that may run. `excess` gives the amounts beyond the maximum, and `first_exceeded` only
 the first exceeded quota: no other code compares them. A tracker is the usage of one user, or of all
 members of one group, in one queue and below (spec § 10.1).
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from licorne_core.messages.checks import ExtensionCheck
-from licorne_core.messages.events.allocations import Room
+from licorne_core.messages.events.allocations import BoundTexts
 from licorne_core.model.core import Core
 from licorne_core.values.asks import Shape
 from licorne_core.values.ids import AppId, PartitionName, QueuePath
@@ -18,11 +18,10 @@ from licorne_core.values.resources import EMPTY, Items, Resources
 
 
 class Quota:
-    """A bound on usage. A class and no protocol: compiled, its fields are read at once."""
+    """A bound on usage. A class, not a protocol: compiled, its fields are read directly."""
 
     __slots__ = (
         "allocated",
-        "kept",
         "kind",
         "max",
         "max_applications",
@@ -32,6 +31,7 @@ class Quota:
         "preempting",
         "promised",
         "strict",
+        "withheld",
     )
 
     kind: str
@@ -45,18 +45,18 @@ class Quota:
     preempting: dict[str, int]
     """Booked amounts of victims, by resource name."""
     promised: dict[str, int]
-    """Amounts of asks whose victims are stopping, until they are placed (spec § 9.4)."""
-    kept: dict[str, int]
-    """Amounts of promises to leave free now: the part that remaining victims do not cover."""
+    """Amounts of asks whose victims are being stopped, until the asks are placed (spec § 9.4)."""
+    withheld: dict[str, int]
+    """Amounts of promises to leave free at present: the part that remaining victims do not cover."""
     overhang: Resources
-    """Booked amounts that take nothing of the maximum: those beyond the capacity of their nodes. Only root
-    has some, as its maximum is the sum of all capacities (`model/nodes/book.py`)."""
+    """Booked amounts that do not count against the maximum: those beyond the capacity of their nodes. Only
+    root has any, as its maximum is the sum of all capacities (`model/nodes/book.py`)."""
     max: Resources | None
     """The most that may be booked; None for no bound at all."""
     max_applications: int
     """Most applications that may run; 0 for no bound."""
     strict: bool
-    """True if a type that the maximum does not name is not to be had at all."""
+    """True if types that the maximum does not name are forbidden."""
 
     def __init__(self, kind: str, name: str, path: QueuePath, *, strict: bool) -> None:
         """Start unbooked and unbounded."""
@@ -66,7 +66,7 @@ class Quota:
         self.allocated = {}
         self.preempting = {}
         self.promised = {}
-        self.kept = {}
+        self.withheld = {}
         self.overhang = EMPTY
         self.max = None
         self.max_applications = 0
@@ -78,7 +78,7 @@ class Quota:
         raise NotImplementedError
 
     def counts(self, app_id: AppId) -> bool:
-        """True if an application that does not run yet is among them already."""
+        """True if the application counts already, though it does not run yet."""
         raise NotImplementedError
 
 
@@ -87,10 +87,10 @@ def claimed(quota: Quota) -> Resources:
 
     No other ask may take resources freed by preemption (spec § 9.4.8).
     """
-    if not (quota.kept or quota.overhang):
+    if not (quota.withheld or quota.overhang):
         return quota.allocated
     taken = dict(quota.allocated)
-    for name, value in quota.kept.items():
+    for name, value in quota.withheld.items():
         taken[name] = taken.get(name, 0) + value
     for name, value in quota.overhang.items():
         taken[name] = taken.get(name, 0) - value
@@ -100,7 +100,7 @@ def claimed(quota: Quota) -> Resources:
 def excess(quota: Quota, items: Items) -> Resources:
     """Amounts beyond the maximum, with these items; empty when they fit.
 
-    A type that the maximum does not name is unlimited, but for root, whose maximum is the size of
+    A type that the maximum does not name is unlimited, except for root, whose maximum is the size of
     its nodes (spec §§ 4.5-4.7, 10.4).
     """
     limit = quota.max
@@ -124,13 +124,13 @@ def excess(quota: Quota, items: Items) -> Resources:
 def first_exceeded(quotas: Iterable[Quota], items: Items) -> Quota | None:
     """Return the first quota that `excess` finds exceeded; None for none.
 
-    Every ask is compared with all its quotas, and needs no amounts.
+    Every ask is compared with all its quotas, and the amounts are not needed.
     """
     for quota in quotas:
         limit = quota.max
         if limit is None:
             continue
-        allocated = claimed(quota) if quota.kept or quota.overhang else quota.allocated
+        allocated = claimed(quota) if quota.withheld or quota.overhang else quota.allocated
         for name, value in items:
             bound = limit.get(name)
             if bound is None:
@@ -180,12 +180,12 @@ def may_run_one_more(quota: Quota) -> bool:
 
 
 def may_start(quota: Quota, app_id: AppId) -> bool:
-    """True if this application may start to run, which it may if it is counted already."""
+    """True if this application may start to run; always if it is counted already."""
     return may_run_one_more(quota) or quota.counts(app_id)
 
 
 class Member(Protocol):
-    """An application, as far as its usage goes."""
+    """The part of an application that trackers read."""
 
     allocated: dict[str, int]
     """Booked amounts without its placeholders, by resource name."""
@@ -194,10 +194,10 @@ class Member(Protocol):
 
 
 class Tracker(Quota):
-    """Usage and limit of one name at one level; `max` None and `max_applications` 0: no limit.
+    """Usage and limit of one name at one level; `max` None and `max_applications` 0 mean no limit.
 
-    Nothing is booked where nothing is limited, as most are not: then `allocated` is empty. `usage`
-    is right everywhere.
+    Most trackers have no limit, and then nothing is booked: `allocated` is empty. `usage`
+    is correct in either case.
     """
 
     __slots__ = ("applications", "members")
@@ -218,7 +218,7 @@ class Tracker(Quota):
 
     @property
     def bounds(self) -> bool:
-        """True if it has any limit. Its applications have it among their quotas then."""
+        """True if it has a limit. Only then it is among the quotas of its applications."""
         return self.max is not None or self.max_applications > 0
 
     @property
@@ -237,30 +237,30 @@ class Tracker(Quota):
         return len(self.applications)
 
     def counts(self, app_id: AppId) -> bool:
-        """True if the application is one of them."""
+        """True if the application has an allocation."""
         return app_id in self.applications
 
 
 class SharedQuota(Quota):
     """A further quota of applications, in which those of other partitions may count as well.
 
-    Extensions give them to applications (`app.further`). An ask may wait for it in one partition while
-    usage goes in another. It bounds no number of applications.
+    Extensions assign them to applications (`app.further`). An ask may wait for it in one partition while
+    usage ends in another. It does not bound the number of applications.
     """
 
     __slots__ = ("lack", "room", "waiters")
 
-    room: Room
-    """Words of events for asks that exceed it."""
+    room: BoundTexts
+    """Texts of events for asks that exceed it."""
     lack: str
-    """Reason for passing over them."""
+    """Reason for passing over asks that exceed it."""
     waiters: dict[PartitionName, object]
-    """Partitions with asks that this quota blocks, each with what it knows them by.
+    """Partitions with asks that this quota blocks, each with its blocker.
 
-    A partition may be there again under its name before the one before is taken apart.
+    A new partition of the same name may be here before the old one is taken apart.
     """
 
-    def __init__(self, kind: str, name: str, room: Room, lack: str) -> None:
+    def __init__(self, kind: str, name: str, room: BoundTexts, lack: str) -> None:
         """Start unbooked and unbounded."""
         # A type that it does not name is not limited.
         super().__init__(kind, name, QueuePath(""), strict=False)
@@ -277,11 +277,11 @@ class SharedQuota(Quota):
         return False
 
     def freed(self) -> None:
-        """It may have more room, for which somebody waits in any partition."""
+        """Note that it may have more room: asks of any partition may wait for it."""
         raise NotImplementedError
 
     def check(self, core: Core, requested: Resources, short: Resources) -> ExtensionCheck:
-        """The check of an ask that lacks `short` here, where there is a maximum."""
+        """The check of an ask that lacks `short` here; only if it has a maximum."""
         raise NotImplementedError
 
 
@@ -292,37 +292,37 @@ def note_freed(quotas: Iterable[SharedQuota]) -> None:
             quota.freed()
 
 
-class Tally:
-    """Sums over applications, so that a report need not look at each of them."""
+class ApplicationTotals:
+    """Sums over the applications of a partition, so that a report need not visit each of them."""
 
     def __init__(self) -> None:
         """Start without applications."""
         self.requests = 0
         """Requests of all applications: asks and allocations."""
         self.allocations = 0
-        """Requests among them that are booked and that the RM knows to be."""
+        """Requests that are booked and were reported to the RM."""
         self.largest = 0
         """The largest amount of any type that a request had since there was none: no total exceeds
         this times the number of requests."""
         self.sizes: dict[Shape, None] = {}
-        """Sizes of some accepted asks, so that more of them need no check."""
+        """Sizes of some accepted asks: further asks of these sizes need no check."""
         self.states: dict[str, int] = {}
-        """Applications by state, those that are over and can still be seen among them."""
+        """Applications by state, including ended ones that are still in reports."""
         self.in_units: dict[AppId, None] = {}
         """Applications whose gangs are placed and stopped in units."""
 
     def forget_sizes(self) -> None:
-        """There are no requests, and there were none so far."""
+        """Reset the sizes, as there are no requests."""
         self.largest = 0
         self.sizes.clear()
 
     @property
     def asks(self) -> int:
-        """Requests that the RM knows as asks: pending, assumed, or about to replace another."""
+        """Requests that the RM counts as asks: pending, assumed, or about to replace a placeholder."""
         return self.requests - self.allocations
 
     def listed(self, state: str) -> None:
-        """An application of that state can be seen from now on."""
+        """Count an application of that state that is now in reports."""
         self.states[state] = self.states.get(state, 0) + 1
 
     def dropped(self, state: str) -> None:
@@ -332,7 +332,7 @@ class Tally:
             del self.states[state]
 
     def moved(self, before: str, after: str) -> None:
-        """An application has another state; one that is not listed counts in no report."""
+        """Count a change of state; an application that is not listed counts in no report."""
         if before in self.states:
             self.dropped(before)
             self.listed(after)

@@ -1,4 +1,4 @@
-"""Common parts of all partitions of one RM: holds, its journal of events, and its way to those of all RMs."""
+"""State that all partitions of one RM share: holds, the journal of events, and access to that of all RMs."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ from licorne_core.values.rm_caps import Holdings
 
 
 class Journal:
-    """Facts of one RM that no subscriber has taken yet, in order; nothing is noted while it is off."""
+    """Facts of one RM that no subscriber has read yet, in order; nothing is noted while it is off."""
 
     __slots__ = ("facts", "on")
 
     def __init__(self) -> None:
-        """Start empty and on."""
+        """Start empty, with noting on."""
         self.facts: list[Fact] = []
         self.on = True
 
@@ -33,52 +33,47 @@ class Journal:
 
 
 class RmContext:
-    """An RM's holds, its journal, its quota use and its predicate policy."""
+    """An RM's holds, its journal, its use of caps and its predicate policy."""
 
     def __init__(
-        self,
-        predicates: PredicatePolicy | None,
-        holdings: Holdings,
-        core: Core,
-        *,
-        container_states: bool,
+        self, predicates: PredicatePolicy | None, holdings: Holdings, core: Core, *, container_states: bool
     ) -> None:
         """Start without holds or events; without `predicates` the RM is never asked."""
         self.holds: dict[Hold, None] = {}
-        """Reason that nothing of the RM is scheduled at the moment."""
+        """Reasons to schedule nothing of the RM at present."""
         self.holdings = holdings
-        """Quota use of the RM."""
+        """The RM's use of its caps."""
         self.core = core
-        """What all RMs have in common."""
+        """State shared by all RMs of the core."""
         self.journal = Journal()
         """Events of its partitions."""
         self.predicates = predicates
         """Predicate policy of the RM."""
         self.container_states = container_states
-        """True if it wants to hear of asks that no node takes (spec § 8.12)."""
+        """True if it is to be notified of asks that fit no node (spec § 8.12)."""
         self.answers_late = 0
         """Answers to predicate checks that were not open any more."""
-        self.told: list[ExtensionEffect] = []
-        """Effects of extensions that come behind those of the present command."""
+        self.notifications: list[ExtensionEffect] = []
+        """Effects of extensions that follow those of the present command."""
         self._checks = 0
-        # The partitions that the open predicate checks are of.
+        # The partition of each open predicate check.
         self._open: dict[int, PartitionName] = {}
         # Numbers of the checks that were not written to the RM yet, in order.
         self._unsent: deque[int] = deque()
 
     def open_check(self, partition: PartitionName) -> int:
-        """The partition has another predicate check; its number, which rises from 1."""
+        """Open a predicate check of the partition; return its number, which rises from 1."""
         self._checks += 1
         self._open[self._checks] = partition
         self._unsent.append(self._checks)
         return self._checks
 
     def close_check(self, number: int) -> None:
-        """A check is not open any more."""
+        """Close a check."""
         del self._open[number]
 
     def partition_of(self, check: int) -> PartitionName | None:
-        """The partition that an open check is of."""
+        """The partition of an open check; None if it is closed."""
         return self._open.get(check)
 
     def checks_of(self, partition: PartitionName) -> list[int]:
@@ -86,7 +81,7 @@ class RmContext:
         return [check for check, name in self._open.items() if name == partition]
 
     def take_unsent(self, number: int) -> dict[PartitionName, list[int]]:
-        """The checks up to this number are written now: those that are open, by partition."""
+        """Note that the checks up to this number were written; return those that are open, by partition."""
         sent: dict[PartitionName, list[int]] = {}
         unsent = self._unsent
         while unsent and unsent[0] <= number:

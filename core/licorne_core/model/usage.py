@@ -1,4 +1,4 @@
-"""Whose usage has changed in one partition, for the extensions that follow usage."""
+"""Changed usage of applications in one partition, for extensions that track usage."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,26 +7,26 @@ from licorne_core.model.queues.queue import Queue
 
 
 class Usage:
-    """Applications whose usage may have changed since it was last followed.
+    """Applications whose usage may have changed since it was last taken.
 
     All changes of one command, and of one turn, have its time.
     """
 
     followers: int
-    """Bits of the extensions that follow usage at present; 0 for none, and then nothing is noted."""
+    """Bits of the extensions that track usage at present; 0 for none, and then nothing is noted."""
     time: float
-    """Time of the last command or turn that changed usage, in unix seconds, while somebody follows it."""
+    """Time of the last command or turn that changed usage, in unix seconds, while an extension tracks it."""
 
     def __init__(self, now: float) -> None:
-        """Start with nobody who follows."""
-        self.followers = 0
+        """Start without tracking extensions."""
+        self.tracking = 0
         self.time = now
         self.touched: dict[Application, Queue] = {}
         """Applications with their leaves."""
 
-    def follow(self, bit: int, *, on: bool) -> None:
-        """Note changes for an extension from now on, or no longer."""
-        self.followers = self.followers | bit if on else self.followers & ~bit
+    def track(self, bit: int, *, on: bool) -> None:
+        """Start or stop noting changes for an extension."""
+        self.tracking = self.tracking | bit if on else self.tracking & ~bit
 
     def take(self, now: float) -> tuple[Mapping[Application, Queue], Sequence[Queue]]:
         """Take the applications, whose usage changed at `now`, and their queues up to root."""

@@ -1,6 +1,6 @@
-"""Agenda: partitions that have something to do, by time, so that others are not looked at.
+"""Agenda: partitions with pending work, by time, so that the others cost nothing.
 
-After a change of a partition its handler notes it here again. A partition that is not changed keeps
+After a change of a partition its handler notes it here again. An unchanged partition keeps
 its entry, so that a command, a tick and the question for the next deadline cost nothing for the
 partitions that they do not concern (DESIGN § 2, fairness between RMs).
 """
@@ -15,15 +15,15 @@ from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import PartitionName, RmId
 
 AT_ONCE = 0.0
-"""A deadline that has always passed: work is waiting."""
+"""A deadline that has always passed: the work is due now."""
 
 MAX_DEPARTED = 1024
-"""Departed RMs whose last turns are still known."""
+"""Most departed RMs whose last turns are recorded."""
 
 _SLACK = 64
 
 _Key = tuple[float, int]
-"""A deadline or the number of a turn, and then a number that makes it unique."""
+"""A deadline or the number of a turn, followed by a number that makes it unique."""
 
 T = TypeVar("T", bound=str)
 
@@ -31,8 +31,8 @@ T = TypeVar("T", bound=str)
 class _Line(Generic[T]):
     """Names by their keys, the smallest first.
 
-    The heap has an entry for every key; a name goes with its key. Entries that are not valid any
-    more are forgotten when they come first, and when there are too many of them.
+    The heap has an entry for every key; a name is removed with its key. Entries that are not valid any
+    more are dropped when they come first, and when there are too many of them.
     """
 
     __slots__ = ("_heap", "keys")
@@ -61,7 +61,7 @@ class _Line(Generic[T]):
 
 
 class _Place:
-    """A partition with its number, which rises in order of registration, and its last turn.
+    """A partition with its number, which rises in order of registration, and the number of its last turn.
 
     The number of the last turn is 0 for a partition that never had one.
     """
@@ -90,10 +90,10 @@ class _RmPlace:
 class Agenda:
     """The partitions by their next deadlines, and those that wait for a turn.
 
-    Turns go round the RMs, and those of an RM round its partitions: the number of an RM's
-    partitions does not affect others. A partition of an RM that the core has failed on is never due
-    and never waits. An RM that comes back keeps its last turn, so that none gets ahead by
-    registering anew. Only the `MAX_DEPARTED` that left last are known again.
+    Turns alternate between RMs, and the turns of an RM between its partitions: the number of an RM's
+    partitions does not affect others. A partition of an RM on which the core has failed is never due
+    and never waits. An RM that registers again keeps its last turn, so that no RM gets ahead by that.
+    Only the last `MAX_DEPARTED` RMs that left are recorded.
     """
 
     def __init__(self) -> None:
@@ -101,14 +101,14 @@ class Agenda:
         self._places: dict[PartitionName, _Place] = {}
         self._rms: dict[RmId, _RmPlace] = {}
         self._deadlines: _Line[PartitionName] = _Line()
-        # The RMs of which a partition waits.
+        # The RMs with a partition that waits.
         self._waiting: _Line[RmId] = _Line()
         self._departed: dict[RmId, int] = {}
         self._joined = 0
         self._turns = 0
 
     def join(self, partition: Partition) -> None:
-        """Take in a partition that was built, after all that are here."""
+        """Add a new partition, after all others."""
         self._joined += 1
         rm = self._rms.get(partition.rm_id)
         if rm is None:
@@ -119,7 +119,7 @@ class Agenda:
         self.note(partition)
 
     def leave(self, partition: Partition) -> None:
-        """Forget a partition that is gone, but for the last turn of its RM."""
+        """Remove a partition, except for the last turn of its RM."""
         name, rm_id = partition.name, partition.rm_id
         rm = self._places.pop(name).rm
         self._deadlines.keys.pop(name, None)
@@ -135,9 +135,10 @@ class Agenda:
                 del self._departed[next(iter(self._departed))]
 
     def note(self, partition: Partition) -> None:
-        """Look at a partition that may have changed: when is it due, does it wait for a turn?
+        """Update a partition that may have changed: its deadline, and whether it waits for a turn.
 
-        One that is not here is passed over: its RM has left, or the core failed in building it.
+        A partition that is not in the agenda is ignored: its RM has left, or the core failed while building
+        it.
         """
         name = partition.name
         place = self._places.get(name)
@@ -155,7 +156,7 @@ class Agenda:
         self._rank(partition.rm_id, place.rm)
 
     def _rank(self, rm_id: RmId, rm: _RmPlace) -> None:
-        """An RM waits as long as one of its partitions does."""
+        """Let an RM wait as long as one of its partitions does."""
         if rm.waiting.keys:
             self._waiting.put(rm_id, (rm.last_turn, rm.number))
         else:
@@ -163,7 +164,7 @@ class Agenda:
 
     @property
     def waiting(self) -> int:
-        """Number of RMs of which a partition waits for a turn."""
+        """Number of RMs with a partition that waits for a turn."""
         return len(self._waiting.keys)
 
     def next_deadline(self) -> float | None:
@@ -176,9 +177,9 @@ class Agenda:
         return None if first is None else first[0][0]
 
     def due(self, now: float) -> list[Partition]:
-        """The partitions whose deadlines have come, in order of registration.
+        """The partitions whose deadlines have passed, in order of registration.
 
-        They have no deadline here before they are noted again.
+        Their deadlines are removed until they are noted again.
         """
         due: list[_Place] = []
         if not self._deadlines.keys:
@@ -193,11 +194,11 @@ class Agenda:
         return [place.partition for place in due]
 
     def take_turn(self) -> Partition | None:
-        """Give a turn to a partition of the RM that waits and had its last one longest ago.
+        """Give a turn to a partition of the waiting RM whose last turn is longest ago.
 
-        Of its partitions it is the one whose own last turn is longest ago. A partition without a
-        turn comes before those; of several, the one that registered first. The partition waits no
-        more before it is noted again.
+        Of its partitions it is the one whose own last turn is longest ago. A partition that never had a
+        turn precedes those; of several, the one that registered first. The partition does not wait any
+        more until it is noted again.
         """
         first = self._waiting.first() if self._waiting.keys else None
         if first is None:
@@ -217,8 +218,8 @@ class Agenda:
     def check(self, partitions: Mapping[PartitionName, Partition]) -> None:
         """Compare with the partitions themselves; raises InvariantBroken.
 
-        L3: here are the partitions that there are, and no others. Each stands under its deadline
-        if it has one, and waits for a turn if it is runnable, and its RM with it.
+        L3: all partitions are here, and no others. Each has its deadline if it has one, and waits for a turn
+        if it is runnable, and its RM with it.
         """
         known = {name: place.partition for name, place in self._places.items()}
         if list(known.items()) != list(partitions.items()):
@@ -240,9 +241,9 @@ class Agenda:
 
 
 def _deadline(partition: Partition) -> float | None:
-    """Time at which the partition has work.
+    """Time of the partition's next work; None for none.
 
-    Never, once the core has failed on its RM, nor before the rest of a command of it is done.
+    None once the core has failed on its RM, and before the remainder of a command of the RM is done.
     """
     if Hold.DEFECT in partition.holds or Hold.UNFINISHED in partition.holds:
         return None

@@ -1,8 +1,8 @@
 """Jobs: large work done in steps, so that no other RM waits for it (DESIGN § 2).
 
 A slice is a number of steps, bounded by their cost. The books are consistent after each step.
-Between two slices of a command nothing is scheduled for the RM, no deadline of it comes, and no
-other command of it is handled but answers to checks. Between two slices of the work of a deadline
+Between two slices of a command nothing is scheduled for the RM, no deadline of it fires, and no
+other command of it is handled except answers to checks. Between two slices of the work of a deadline
 nothing is scheduled in the partition.
 """
 
@@ -15,21 +15,21 @@ from licorne_core.values.ids import RmId
 
 
 class Slice:
-    """Cost of the steps that may still be done before the rest has to wait."""
+    """Budget of one slice: the cost of the steps that may still be done."""
 
     __slots__ = ("left",)
 
     def __init__(self, most: int) -> None:
-        """Start with that cost."""
+        """Start with a budget of `most`."""
         self.left = most
 
     @property
     def is_spent(self) -> bool:
-        """True if no more may be done in this slice."""
+        """True if the budget is used up."""
         return self.left <= 0
 
     def end(self) -> None:
-        """End the slice: nothing more may be done in it."""
+        """End the slice: no further step may be done in it."""
         self.left = 0
 
     def spend(self, steps: Iterator[int]) -> bool:
@@ -42,17 +42,17 @@ class Slice:
 
 
 class Job(ABC):
-    """Work that was begun, and its progress."""
+    """Work in steps, and its progress."""
 
     def __init__(self, now: float) -> None:
-        """Begin, without doing anything yet."""
+        """Create the job without doing anything yet."""
         self.now = now
         """The time of the present slice, in unix seconds."""
         self._rest = self.steps()
 
     @abstractmethod
     def steps(self) -> Iterator[int]:
-        """Do everything; yield the cost of each step, where a queue is 1."""
+        """Do everything; yield the cost of each step, in units of one queue."""
 
     def go_on(self, now: float, part: Slice) -> bool:
         """Do one slice; True if it was the last."""
@@ -85,7 +85,7 @@ class Jobs:
         return job if job is not None and job.command is command else None
 
     def carry_on(self, job: CommandJob, now: float) -> list[Effect]:
-        """Do one slice of the job; return its effects, and the rest if there is one."""
+        """Do one slice of the job; return its effects, `Unfinished` last if there is a remainder."""
         rm_id = job.command.rm_id
         self.forget(rm_id)
         job.effects = []

@@ -1,33 +1,33 @@
-"""What the partitions of one RM have kept that are not there: one of the name takes it over."""
+"""Retained state of the absent partitions of one RM, which a new partition of the same name restores."""
 
 from licorne_core.messages.kept import MOST_KEPT, Kept, KeptByPartition
 from licorne_core.values.ids import PartitionName, partition_key
 
 
 class KeptOfPartitions:
-    """What is kept of partitions by their names, the first that was dropped first."""
+    """Retained state by names of partitions, in the order in which these were dropped."""
 
     by_name: dict[PartitionName, Kept]
 
     def __init__(self, kept: KeptByPartition) -> None:
-        """Start with what was kept before the registration."""
+        """Start with the state retained before the registration."""
         self.by_name = dict(kept)
 
     def of(self, name: PartitionName) -> list[Kept]:
-        """What a partition of the name, in any case of letters, is to know."""
+        """Retained state for a partition of the name, in any case of letters."""
         key = partition_key(name)
         return [kept for known, kept in self.by_name.items() if partition_key(known) == key]
 
     def forget(self, name: PartitionName) -> None:
-        """The partition is there, and knows by itself."""
+        """Drop the state of a partition that is present."""
         key = partition_key(name)
         self.by_name = {known: kept for known, kept in self.by_name.items() if partition_key(known) != key}
 
     def keep(self, name: PartitionName, kept: Kept) -> None:
-        """Keep for a partition that is dropped, as its configuration may come back.
+        """Retain the state of a dropped partition, as its configuration may be added again.
 
-        All of them together have as much of an extension as one partition may keep of owners that are
-        gone. Of more, the partition that was dropped first is forgotten.
+        All of them together may retain as much of an extension as one partition may for absent owners.
+        Beyond that, the partition that was dropped first loses its state.
         """
         of_use = {of: [one for one in things.items() if one[1]] for of, things in kept.items()}
         newest = {of: dict(things[-MOST_KEPT:]) for of, things in of_use.items() if things}

@@ -1,9 +1,7 @@
 """One partition: its queues, applications and nodes, and the modules that book them together.
 
-Ended applications, still visible for three days (spec §§ 3.12, 5.1.4).
-
-An RM may have so many of them, of so many bytes (`RmCaps`). Beyond that, the one of the partition
-that ended first gives way.
+It lists ended applications for three days (spec §§ 3.12, 5.1.4). Their number and bytes are bounded by
+`RmCaps`. Beyond that, the application of the partition that ended first is dropped.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +26,7 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
-from licorne_core.model.quotas import Tally
+from licorne_core.model.quotas import ApplicationTotals
 from licorne_core.model.rm_context import RmContext
 from licorne_core.model.usage import Usage
 from licorne_core.partitions.jobs import Job
@@ -40,7 +38,7 @@ from licorne_core.scheduling.node_search.index import NodeIndex
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.stays import Stays
 from licorne_core.scheduling.waiting.dirty import Dirty
-from licorne_core.scheduling.waiting.waiting import Watch
+from licorne_core.scheduling.waiting.waiting import BlockedItemEvents
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.counters import Counters
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, rm_of
@@ -56,7 +54,7 @@ class Partition:
     """
 
     foreign: dict[AllocationKey, Node]
-    """The node that each foreign allocation is on."""
+    """The node of each foreign allocation."""
 
     def __init__(
         self,
@@ -70,27 +68,27 @@ class Partition:
         """Build an empty partition with these extensions; raises ConfigError if it cannot be built."""
         self.name, self.config = name, config
         self.state_time = now
-        """Time at which it was made, in unix seconds."""
+        """Time of its creation, in unix seconds."""
         self.rm_id, self.rm = rm_of(name), rm
-        """Common parts of the partitions of its RM."""
+        """State shared by the partitions of its RM."""
         self.holds, self.journal = rm.holds, rm.journal
         self.job: Job | None = None
-        """The work of a deadline that has begun and not ended: `Due.GO_ON` goes with it."""
+        """The unfinished work of a deadline, which `Due.GO_ON` continues."""
         self.tree = QueueTree(config.root, rm.holdings)
         self.tree.root.max = {}
-        self.tally = Tally()
+        self.tally = ApplicationTotals()
         self.applications: dict[AppId, Application] = {}
         self.completed: dict[AppId, Application] = {}
         self.rejected: dict[AppId, Application] = {}
         self.nodes = NodeBook(config.node_sort, rm.holdings)
         self.points = Points(extensions)
         self.limits = LimitBook(self.points.further)
-        self.types: dict[str, None] = {}  # resource types heard of
+        self.types: dict[str, None] = {}  # resource types that were named
         self.timers: Timers[Timer] = Timers()
         self.timeout_size, self.ask_backoff = options.tuning.timeout_size, options.ask_backoff
         self.counters, self.meter, self.foreign = Counters(), Meter(now), {}
         self.turn = Turn(name, self.rm_id, self.counters)
-        """What readers are told of a turn of the partition: made once."""
+        """Report of a turn of the partition for readers, created once."""
         self.index, self.wakeups = NodeIndex(self.nodes, options.tuning), Wakeups(self.nodes, name)
         self.usage = Usage(now)
         self.dirty = Dirty(self.tree, self.index, self.wakeups, self.usage)
@@ -98,20 +96,14 @@ class Partition:
         self.claims, self.effort = Claims(), Effort()
         self.effort.count(self.index.heaps, self.claims)
         self.ledger = Ledger()
-        """Records of allocations that were to stop for others, with beneficiary and reason."""
+        """Records of allocations that were stopped for others, with beneficiary and reason."""
         self.stays: Stays = {}
-        """Victims that run on for a while."""
+        """Noticed victims, whose stop is delayed."""
         self.reservations = Reservations(
-            self.nodes,
-            self.wakeups,
-            self.dirty,
-            self.escalation,
-            self.timers,
-            self.journal,
-            self.stays,
+            self.nodes, self.wakeups, self.dirty, self.escalation, self.timers, self.journal, self.stays
         )
         self.calls = OpenCalls(name, rm, self.timers)
-        """The questions to the RM that are open."""
+        """The open questions to the RM."""
         self._open_ledger()
         self.check_context = self._check_context(options)
         self.points.open(self.check_context)
@@ -119,16 +111,10 @@ class Partition:
         self.cycle = Cycle(self.check_context, options, self.points.remedies, self.points.stages)
 
     def _open_ledger(self) -> None:
-        """Make the modules that book asks, allocations and nodes."""
+        """Create the modules that book asks, allocations and nodes."""
         keeping = self.placeholders = Placeholders(self.dirty, self.counters)
         self.asks = PendingAsks(
-            self.index,
-            self.wakeups,
-            self.dirty,
-            keeping,
-            self.escalation,
-            self.reservations,
-            self.points,
+            self.index, self.wakeups, self.dirty, keeping, self.escalation, self.reservations, self.points
         )
         self.moves = Moves(self.nodes, self.dirty, self.asks, self.reservations)
         self.allocations = Allocations(
@@ -151,7 +137,7 @@ class Partition:
             self.escalation,
             self.calls,
             self.timers,
-            Watch(self.journal),
+            BlockedItemEvents(self.journal),
             self.journal,
             self.rm.core,
             self.effort,
@@ -165,9 +151,9 @@ class Partition:
 
     @property
     def is_runnable(self) -> bool:
-        """True if a turn could decide anything: for an ask, or about a kept room.
+        """True if a turn could make any decision: for an ask, or about a room reserved for a gang member.
 
-        In the middle of a job none does.
+        It is False in the middle of a job.
         """
         may_decide = not self.holds and self.job is None and bool(self.nodes.by_id)
         tally = self.tally
@@ -175,21 +161,21 @@ class Partition:
         return self.wakeups.waiting.runnable and may_decide and is_wanted
 
     def settle(self, now: float) -> None:
-        """Let extensions follow the usage that has changed, at `now`."""
+        """Report changed usage, as of `now`, to the extensions that track it."""
         touched, queues = self.usage.take(now)
         for extension in self.points.settle:
             extension.settle(touched, queues, now)
 
     def attach(self, queue: Queue, before: Former | None, now: float) -> None:
-        """Let extensions follow a queue that has other settings, or is new (`Extension.settled`)."""
+        """Report a queue with changed settings, or a new queue, to extensions (`Extension.settled`)."""
         for extension in self.points.settled:
             extension.settled(queue, before, now)
 
-    def kept(self, now: float) -> Iterator[Kept | None]:
-        """What its extensions keep as of `now`, after a None wherever the reader may pause."""
+    def retained(self, now: float) -> Iterator[Kept | None]:
+        """State that its extensions retain as of `now`, after a None wherever the reader may pause."""
         found: dict[str, Mapping[Any, Any]] = {}
-        for extension in self.points.kept:
-            for things in extension.kept(now):
+        for extension in self.points.retained:
+            for things in extension.retained(now):
                 if things is None:
                     yield None
                 elif things:
@@ -197,14 +183,14 @@ class Partition:
         yield found
 
     def leaf_of(self, app: Application) -> Queue:
-        """The leaf that the application is in."""
+        """The leaf of the application."""
         leaf = app.leaf
         assert isinstance(leaf, Queue), f"application {app.app_id} is in no queue"
         return leaf
 
 
 def remember_completed(partition: Partition, app: Application, now: float) -> None:
-    """Keep a terminated application under a name of its own, so that its id is free (§ 5.1.4)."""
+    """List a terminated application under a name of its own, so that its id is free (§ 5.1.4)."""
     name = AppId(f"{app.app_id}-{int(now)}")
     _remember(partition, Due.EXPIRE, name, app, now)
 
@@ -212,14 +198,14 @@ def remember_completed(partition: Partition, app: Application, now: float) -> No
 def remember_rejected(partition: Partition, app: Application, now: float) -> None:
     """List a rejected application (spec § 3.12).
 
-    Of one id the latest rejection is listed, also beside an application of that id that was accepted
-    since: who looks for the reason finds it, as in the events.
+    Of one id the latest rejection is listed, even beside an application of that id that was accepted
+    since: readers find the reason of the rejection, as in the events.
     """
     _remember(partition, Due.EXPIRE_REJECTED, app.app_id, app, now)
 
 
 def latest_end(partition: Partition, app_id: str) -> Application | None:
-    """The application of the id, or of the name that it is listed under, that ended or was rejected last."""
+    """The application with this id or listed name that ended or was rejected last; None for none."""
     name = AppId(app_id)
     if name in partition.completed:
         return partition.completed[name]
@@ -231,7 +217,7 @@ def latest_end(partition: Partition, app_id: str) -> Application | None:
 
 
 def forget_ended(partition: Partition, due: Due, name: AppId) -> Application:
-    """Its time is over, or it gives way."""
+    """Drop a listed application, as its time is over or it makes room for others."""
     app = _list_of(partition, due).pop(name)
     partition.tally.dropped(app.state.value)
     holdings = partition.rm.holdings
@@ -241,7 +227,7 @@ def forget_ended(partition: Partition, due: Due, name: AppId) -> Application:
 
 
 def forget_all_ended(partition: Partition) -> None:
-    """The partition is gone, and its RM stays."""
+    """Drop all listed applications of a removed partition, whose RM stays."""
     for due in (Due.EXPIRE, Due.EXPIRE_REJECTED):
         for name in list(_list_of(partition, due)):
             forget_ended(partition, due, name)
@@ -250,7 +236,7 @@ def forget_all_ended(partition: Partition) -> None:
 def _remember(partition: Partition, due: Due, name: AppId, app: Application, now: float) -> None:
     listed = _list_of(partition, due)
     if name in listed:
-        # Taken out first, so that the latest is the last to make room for others.
+        # Removed first, so that the latest is the last to make room for others.
         forget_ended(partition, due, name)
     listed[name] = app
     partition.tally.listed(app.state.value)
@@ -265,7 +251,7 @@ def _remember(partition: Partition, due: Due, name: AppId, app: Application, now
 
 
 def _make_room(partition: Partition) -> bool:
-    """Forget the application that ended first; True if there was one."""
+    """Drop the application that ended first; True if there was one."""
     oldest = [
         (app.finished_time, due, name)
         for due in (Due.EXPIRE, Due.EXPIRE_REJECTED)
@@ -279,7 +265,7 @@ def _make_room(partition: Partition) -> bool:
 
 
 def _give_way(partition: Partition, due: Due, name: AppId) -> None:
-    """Forget an application before its time."""
+    """Drop a listed application before its time."""
     forget_ended(partition, due, name)
     partition.timers.cancel(Timer(due, name))
 

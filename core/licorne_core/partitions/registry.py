@@ -1,10 +1,10 @@
 """The registered RMs and their partitions (DESIGN § 2: no state is shared).
 
-Disposal of removed partitions, so that their memory comes back (DESIGN § 2).
+It also disposes of removed partitions, so that their memory is freed (DESIGN § 2).
 
-The things of a partition know one another, so Python frees none of them by itself when the
-partition is dropped. Waiting for its garbage collector would mean a pass over everything that all
-RMs have. So a removed partition is taken apart, a slice at a time.
+The things of a partition refer to one another, so Python frees none of them by itself when the
+partition is dropped. Its garbage collector would have to visit the things of all RMs.
+So a removed partition is taken apart, a slice at a time.
 """
 
 from collections import deque
@@ -38,11 +38,11 @@ from licorne_core.values.ids import (
 from licorne_core.values.rm_caps import Holdings, MemoryPressure
 
 MOST = 1_000
-"""Requests, applications, nodes, allocations and queues that are let go at a time."""
+"""Requests, applications, nodes, allocations and queues that are released at a time."""
 
 
 class Disposal:
-    """The partitions that are gone and still take memory."""
+    """The removed partitions that still take memory."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -54,7 +54,7 @@ class Disposal:
         self.gone.append(_take_apart(partition))
 
     def take_apart(self) -> None:
-        """Release a slice of the oldest partition; there has to be one."""
+        """Release a slice of the oldest removed partition; there must be one."""
         if Slice(MOST).spend(self.gone[0]):
             self.gone.popleft()
 
@@ -62,7 +62,7 @@ class Disposal:
 def _take_apart(partition: Partition) -> Iterator[int]:
     """Release all things, step by step; each step yields the number of things released."""
     wakeups, applications = partition.wakeups, partition.applications
-    # It knows the partition.
+    # The job refers to the partition.
     partition.job = None
     for reservation in list(wakeups.reserved):
         wakeups.reserved.remove(reservation)
@@ -70,8 +70,8 @@ def _take_apart(partition: Partition) -> Iterator[int]:
     while applications:
         _, app = applications.popitem()
         if app.interests:
-            for extension in partition.points.gone:
-                extension.gone(app)
+            for extension in partition.points.app_gone:
+                extension.app_gone(app)
         yield from _let_go(app, wakeups)
     yield from partition.index.clear()
     nodes = partition.nodes.by_id
@@ -82,7 +82,7 @@ def _take_apart(partition: Partition) -> Iterator[int]:
             yield from _empty(things)
         yield 1
     yield from _empty(partition.foreign)
-    # The last things that know applications, groups of asks and nodes.
+    # The queues are the last things that refer to applications, groups of asks and nodes.
     yield from partition.tree.take_apart()
     for extension in partition.points.dispose:
         yield from extension.dispose()
@@ -109,9 +109,10 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
     while requests:
         key, request = requests.popitem()
         if app.backing_off.pop(key, None) is None and request.is_pending and request.group.heap:
-            # There is at least one place for each that is pending; which one goes is all the same.
+            # There is at least one place in the heap for each pending request; any of them may be removed
+            # here.
             request.group.heap.pop()
-        # Its gang and its RM's checks may still have the request: nothing leads on from there.
+        # Its gang and its RM's checks may still refer to the request, but not through it to others.
         request.group = request.partner = request.promise = request.reservation = request.claim = None
         yield 1
     while groups:
@@ -125,7 +126,7 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
         group.let_go()
         yield 1
     waiting.unpark(app)
-    # An emptied dictionary keeps its memory; another one has none.
+    # An emptied dictionary keeps its memory; a new one has none.
     app.requests, app.groups = {}, {}
     app.reserved.clear()
     app.forget_groups()
@@ -134,17 +135,17 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
 
 
 MAX_DEPARTED = 1024
-"""Departed RMs whose session numbers are still known."""
+"""Most departed RMs whose session numbers are recorded."""
 
 MAX_REMOVED = 1024
-"""Partitions of one RM that its configuration dropped and that are still known as such."""
+"""Most partitions of one RM that are recorded as dropped by its configuration."""
 
 MAX_FAILED_NODES = 1024
-"""Nodes of one RM that could not be put anywhere and are still known as such."""
+"""Most nodes of one RM that are recorded as rejected for an unknown partition."""
 
 
 class ReplayCounts:
-    """Counts of arrivals since a replay began."""
+    """Counts of arrivals during a replay."""
 
     __slots__ = ("allocations", "applications", "nodes")
 
@@ -169,7 +170,7 @@ class Rm:
     ) -> None:
         """Create a registration; the caller adds partitions, session and time."""
         self.extensions = extensions
-        """Of its partitions."""
+        """Extensions of its partitions."""
         self.rm_id = request.rm_id
         self.version = request.version
         self.policy_group = request.policy_group
@@ -178,10 +179,10 @@ class Rm:
         self.configuration = configuration
         self.extra = read_extra(request.extra_config)
         self.marks = dict(request.marks)
-        """What operators did before the registration, and in partitions that are gone: those that are
-        built take their part of it."""
-        self.kept = KeptOfPartitions(request.memory)
-        """What partitions kept before the registration, and before they were dropped."""
+        """Marks of operators from before the registration, and of removed partitions: a new partition takes
+        its part of them."""
+        self.retained = KeptOfPartitions(request.memory)
+        """State that partitions retained before the registration, or before they were dropped."""
         self.session = 0
         self.registered_time = 0.0
         self.slice_size = slice_size
@@ -189,9 +190,9 @@ class Rm:
             request.predicates, holdings, core, container_states=request.container_states
         )
         self.holds = self.context.holds
-        """Reason that nothing of the RM is scheduled, for all its partitions."""
+        """Reasons to schedule nothing of the RM, for all its partitions."""
         self.holdings = holdings
-        """Quota use of the RM, over all its partitions."""
+        """The RM's use of its caps, over all its partitions."""
         self.journal = self.context.journal
         """Events of its partitions."""
         self.partitions: dict[PartitionName, Partition] = {}
@@ -199,20 +200,20 @@ class Rm:
         self._by_key: dict[str, Partition] = {}
         self._found: dict[str, Partition] = {}
         self.reached: dict[Partition, None] = {}
-        """Partitions that the present command has looked up: each may have changed."""
+        """Partitions that the present command has looked up and may have changed."""
         self.replay: ReplayCounts | None = None
-        # Nodes that came for a partition that is not there, so that nothing on them is counted.
+        # Nodes that were rejected for an unknown partition, so that nothing on them is counted.
         self.failed_nodes: dict[NodeId, None] = {}
         self.journal.on = self.extra.event_tracking
 
     def normalized(self, name: str) -> str:
-        """The partition's normalized name, or the name as it came if it is another RM's."""
+        """The partition's normalized name; for another RM's partition the name as given."""
         return normalize_partition(self.rm_id, name) or name
 
     def find(self, name: str) -> Partition | None:
         """The RM's partition of that wire name; None if it has none, or it is another RM's.
 
-        Case does not matter. Only the usual spellings are remembered, as they are few.
+        Case does not matter. Only the usual spellings are cached, as they are few.
         """
         partition = self._found.get(name)
         if partition is None:
@@ -225,28 +226,28 @@ class Rm:
         return partition
 
     def named(self, name: str) -> Partition | None:
-        """Find a partition of that name without keeping the name; for readers."""
+        """Find a partition of that name without caching the name; for readers."""
         normalized = normalize_partition(self.rm_id, name)
         if normalized is None:
             return None
-        # The builder of a partition adds it to `partitions`; `forget` takes it out. All keys are
-        # not made anew for each that was added: an RM may build very many at once.
+        # The builder of a partition adds it to `partitions`; `forget` removes it. The keys are updated
+        # for added partitions only: an RM may build very many at once.
         added = len(self.partitions) - len(self._by_key)
         for known in islice(reversed(self.partitions), added):
             self._by_key[partition_key(known)] = self.partitions[known]
         return self._by_key.get(partition_key(normalized))
 
     def name_of(self, configured: str) -> PartitionName:
-        """The normalized name of a configured partition: the one it has, if the RM has it already.
+        """The normalized name of a configured partition: its present one, if it exists already.
 
-        A partition keeps its name as long as it lives, so that answers to the RM agree; another
+        A partition keeps its name as long as it exists, so that answers to the RM agree; another
         case of letters in a new configuration does not change it.
         """
         partition = self.named(configured)
         return partition_name(self.rm_id, configured) if partition is None else partition.name
 
     def forget(self, name: PartitionName) -> Partition:
-        """Take a partition out that is not configured any more."""
+        """Remove a partition that is not configured any more."""
         self._found.clear()
         self._by_key.clear()
         self.removed[partition_key(name)] = None
@@ -260,7 +261,7 @@ class Rm:
         return partition
 
     def _keep_marks(self, partition: Partition) -> None:
-        """Keep what operators did in the partition, for one of the same name that is built later."""
+        """Retain the marks of operators in the partition, for a later partition of the same name."""
         name, key = partition.name, partition_key(partition.name)
         for extension in partition.points.marks:
             before = self.marks.get(extension.name, {}).items()
@@ -269,13 +270,13 @@ class Rm:
             self.marks[extension.name] = others | those
 
     def marks_in(self, partition: PartitionName, extension: str) -> dict[str, Any]:
-        """What the extension is to know of what operators did in a partition, by the names of things."""
+        """The marks of operators in a partition for the extension, by the names of things."""
         key = partition_key(partition)
         marks = self.marks.get(extension, {}).items()
         return {thing: mark for (name, thing), mark in marks if partition_key(name) == key}
 
     def holder_of(self, node_id: NodeId) -> Partition | None:
-        """The partition that has the node, for requests that do not say: default if it has."""
+        """The partition with the node, for requests that name none: the default partition if it has it."""
         partitions = [self.find(""), *self.partitions.values()]
         held = (p for p in partitions if p is not None and node_id in p.nodes.by_id)
         partition = next(held, None)
@@ -297,7 +298,7 @@ class Rm:
             follow(partition, self.extra)
 
     def set_hold(self, hold: Hold, *, on: bool) -> None:
-        """Stop scheduling for one reason, or take that reason back; partitions share the holds."""
+        """Set or clear one reason to schedule nothing; partitions share the holds."""
         if on:
             self.holds[hold] = None
         else:
@@ -305,7 +306,7 @@ class Rm:
 
 
 def follow(partition: Partition, extra: ExtraConfig) -> None:
-    """Have a partition follow its RM's extra configuration (spec § 2.8)."""
+    """Apply the RM's extra configuration to a partition (spec § 2.8)."""
     context = partition.check_context
     if extra.flags != context.flags:
         context.flags = extra.flags
@@ -316,25 +317,22 @@ def follow(partition: Partition, extra: ExtraConfig) -> None:
 
 
 def _in_order(extra_config: Mapping[str, str]) -> dict[str, str]:
-    """An extra configuration by its keys, once for all readers: it may have thousands."""
+    """An extra configuration sorted by its keys, once for all readers: it may have thousands."""
     return dict(sorted(extra_config.items()))
 
 
 class Registry:
-    """All RMs in the order in which they registered first, and all their partitions.
+    """All RMs in the order of their first registration, and all their partitions.
 
-    Session numbers of an RM never fall, because its clients drop those below the highest that they
-    have seen (DESIGN § 3). Those of the `MAX_DEPARTED` RMs that left last are known. A forgotten or
-    new RM starts above the highest number forgotten.
+    Session numbers of an RM never decrease, because its clients drop messages with numbers below the highest
+    that they have seen (DESIGN § 3). Those of the last `MAX_DEPARTED` RMs that left are recorded. A new RM,
+    or one that is not recorded any more, starts above the highest number dropped.
     """
 
     def __init__(
-        self,
-        options: Options,
-        extensions: Kinds,
-        shared: Iterable[tuple[str, type[Shared]]],
+        self, options: Options, extensions: Kinds, shared: Iterable[tuple[str, type[Shared]]]
     ) -> None:
-        """Start with none. Their partitions will have these extensions, which share these parts."""
+        """Start without RMs. Their partitions will have these extensions, and these shared states."""
         self.options = options
         self.extensions = extensions
         self.rms: dict[RmId, Rm] = {}
@@ -350,8 +348,8 @@ class Registry:
     def next_session(self, rm_id: RmId) -> int:
         """The number of the RM's next registration.
 
-        It is one more than that of the last registration, and 1 for an RM that is not known, as
-        long as no other had to be forgotten.
+        It is one more than that of the last registration. For an unknown RM it is 1, unless records of
+        departed RMs were dropped.
         """
         rm = self.rms.get(rm_id)
         if rm is not None:
@@ -369,7 +367,7 @@ class Registry:
             self.add(partition)
 
     def remove(self, rm_id: RmId) -> None:
-        """Forget an RM and its partitions, but for the number of its session."""
+        """Remove an RM and its partitions, except for the number of its session."""
         rm = self.rms.pop(rm_id)
         self.jobs.forget(rm_id)
         self._drop_all(rm)
@@ -380,13 +378,13 @@ class Registry:
             self._highest_forgotten = max(self._highest_forgotten, session)
 
     def add(self, partition: Partition) -> Partition:
-        """Take in a partition of an RM that is here."""
+        """Add a partition of a registered RM."""
         self.partitions[partition.name] = partition
         self.agenda.join(partition)
         return partition
 
     def drop(self, partition: Partition) -> None:
-        """Forget a partition."""
+        """Remove a partition."""
         del self.partitions[partition.name]
         self.agenda.leave(partition)
         for shared in self.core.shared.values():
@@ -394,7 +392,7 @@ class Registry:
         self.disposal.add(partition)
 
     def _drop_all(self, rm: Rm) -> None:
-        """Forget an RM's partitions."""
+        """Remove an RM's partitions."""
         for partition in rm.partitions.values():
             self.drop(partition)
 

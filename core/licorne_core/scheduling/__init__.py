@@ -8,13 +8,14 @@ anew after each allocation. Rankings, heaps and blockers give the same order at 
 
 Rankings and heaps
 ------------------
-* Every queue ranks its children or applications, every application its groups of alike asks
-  (`values/ranking.py`). The keys are in `order.py`. After a change only the keys on the way to root are
+* Every queue ranks its children or applications, every application its ask groups
+  (`values/ranking.py`). A fair leaf ranks users, and they their applications (`model/queues/users.py`).
+  The keys are in `order.py`. After a change only the keys on the path to root are
   derived again (`waiting/dirty.py`), and after an allocation only those of queues with ranked siblings.
-* What comes before shares in a key is the `Precedence` of an extension. Where that changes by itself, the
-  keys are derived anew (`Ranks.rekey`); what is set aside stays so.
-* Nodes stand in heaps by score (`node_heap.py` and `index.py` in `node_search/`). The
-  node order says which scores a change of one node voids (`model/nodes/book.py`); the node index
+* The `Precedence` of an extension comes before shares in a key. When it changes by itself, the
+  keys are derived anew (`Ranks.rekey`); items that are set aside stay so.
+* Nodes are in heaps by score (`node_heap.py` and `index.py` in `node_search/`). The
+  node order names the scores that a change of one node voids (`model/nodes/book.py`); the node index
   derives these scores again.
 * `Greatest` (`node_search/node_heap.py`) has, for each resource type, an amount that no open node exceeds.
 
@@ -47,46 +48,45 @@ level, the smaller of the active items and those that lead to an open blocker, a
 again before it descends: one freed node may open the blocker for many asks and have room for one. A
 blocker that lets no item through is shut.
 
-Supplies and shortages are many, one for each size. So their asks stand in shared waiting lines, those of
-the *pool*: the open nodes, or a quota. A waiting line (`waiting/waiting_line.py`) knows the smallest
-request in each stretch of the line, and skips stretches that want more than is free. Where neighbours
-want about the same, most stretches are skipped. Where large and small sizes alternate, the cost of a
+There is a supply or a shortage for each size, so there are many. Their asks are in shared waiting lines,
+those of the *pool*: the open nodes, or a quota. A waiting line (`waiting/waiting_line.py`) knows the smallest
+request in each stretch of the line, and skips stretches that want more than is free. If neighbours
+want similar amounts, most stretches are skipped. If large and small sizes alternate, the cost of a
 change grows with the number of sizes.
 
 Stages of the pass come before the queues (`stages.py`): asks with a claim, asks with a node reserved
 (`order.py`), applications whose placeholders can be replaced by real asks (`replacing.py`). They use the same
-blockers. Woken ones have rankings of their
-own from root down, under the same keys. A pass that finds nothing ends with a review of the reservations,
-once a second (`standard/reservations/review.py`), which considers some groups of the backlog
-(`waiting/wakeups.py`).
+blockers. When woken, their items are in rankings of their own from root down, under the same keys. A pass
+without a decision ends with a review of the reservations, once a second (`standard/reservations/review.py`),
+which considers some groups of the backlog (`waiting/wakeups.py`).
 
-Each application has one heap of deadlines (`escalation.py`). At a deadline an ask of a group without a
-node is old enough for a remedy: a reservation, victims, a planned start. A request represents such asks
-among the groups (`AgedAsks`); when it is tried, its `Remedy` finds a measure.
+Each application has one heap of deadlines (`escalation.py`). At such a deadline, an ask of a group that
+found no node is old enough for a remedy: a reservation, victims, a planned start. A request represents such
+asks among the groups (`AgedAsks`); when it is tried, its `Remedy` finds a measure.
 
-Shortcuts: never looked at
---------------------------
-* Queues and applications in which nothing is active and that lead to no open blocker.
-* Queues that an operator has stopped. Nothing in them is parked, so that starting costs one look.
+Shortcuts: what is never examined
+---------------------------------
+* Queues and applications without active items that lead to no open blocker.
+* Queues that an operator has stopped. Nothing in them is parked, so starting one costs one try.
 * Nodes that have not changed since a supply was found short. Changed nodes are noted once, in the pool
   of all supplies (`waiting/supply.py`).
 * All nodes, for a shape that wants more of a resource type than the greatest amount, or at least as much
   of every type as a shape whose search has just failed (`NodePool.rules_out`).
-* Sizes larger than the freed amounts, but for a few neighbours of a size that fits. For reserved asks,
+* Sizes larger than the freed amounts, except a few neighbours of a size that fits. For reserved asks,
   the most selective resource type decides (`FittingIndex` in `node_search/node_heap.py`).
-* Root itself, once a pass has found nothing and until the next mark (`runnable`).
+* Root itself, after a pass without a decision and until the next mark (`runnable`).
 
 Invariants
 ----------
 Every class states its own under «Always true». `views/audit/invariants.py` checks them, and these:
 
-W1  When a partition is at rest, no pending ask passes all checks of `explain`.
+W1  After a pass without a decision, no pending ask passes all checks of `explain`.
 W2  A parked item and its ancestors are in the waiting lines of its blocker, and the item is not active.
-W3  A blocker that is kept has blocked items.
+W3  Each blocker in `Blockers` has blocked items.
 W4  In a stopped queue nothing is reserved, assumed or parked.
 L1  Each reservation, back-off and written check has a deadline. A promise has that of its reservation,
     a placeholder one of its own.
 
-Tests play random worlds through this and through a plain scheduler without shortcuts: both decide the
-same.
+Tests play random worlds through this and through a plain scheduler without shortcuts: both make the same
+decisions.
 """

@@ -1,4 +1,4 @@
-"""Questions to the RM that are open, of all kinds (spec § 8.4).
+"""Open questions to the RM, of all kinds (spec § 8.4).
 
 A pass never waits for an answer of the RM. The deadline of an answer starts when the question is
 written to the RM, and questions that were written together share a deadline.
@@ -17,18 +17,18 @@ from licorne_core.values.timers import Due, Timer, Timers
 
 
 class Call:
-    """A question to the RM."""
+    """A question to the RM, from its opening to its answer."""
 
     __slots__ = ("asker", "behind", "number", "sent_at", "sent_with")
 
     def __init__(self, number: int) -> None:
-        """Start unwritten."""
+        """Start a question that is not yet written to the RM."""
         self.asker: object = None
-        """What waits for the answer beside asks, as a feature's `ANSWERS` know it; None for nothing."""
+        """State that waits for the answer beside asks, for a feature's `ANSWERS`; None for none."""
         self.behind = 0
-        """Number of asks that waited for answers when the question was put."""
+        """Number of asks that were waiting for answers when the question was opened."""
         self.sent_at = 0.0
-        """Time of its writing, in unix seconds; 0 before."""
+        """Time at which it was written to the RM, in unix seconds; 0 before."""
         self.number = number
         """Number of the question, ascending within a registration."""
         self.sent_with = 0
@@ -46,12 +46,12 @@ class OpenCalls:
         self._partition = partition
         self._rm = rm
         self.policy = rm.predicates
-        """How the RM answers; None if it is never asked."""
+        """The RM's predicate policy; None if the RM is never asked."""
         self._timers = timers
         self._open: dict[int, Call] = {}
         # The open questions that were written together, by the number of the last of them.
         self._sent: dict[int, dict[int, None]] = {}
-        # Open questions that are in no effect yet.
+        # Open questions that are not part of an effect yet.
         self._unsaid: list[AskedCheck | AskedPreemption] = []
 
     @property
@@ -69,7 +69,7 @@ class OpenCalls:
         self._unsaid.append(asked)
 
     def take_unsaid(self) -> list[Effect]:
-        """Effects for questions that are in no effect yet: those about nodes first."""
+        """Effects for questions that are not part of an effect yet: predicate checks first."""
         unsaid, policy = self._unsaid, self._rm.predicates
         if not unsaid or policy is None:
             return []

@@ -1,12 +1,12 @@
 """Rules that can stop an ask, in the order of the pass (spec §§ 8.2-8.4).
 
 A rule is stated once: its comparison (`obstacle`), the blocker that the ask is parked with
-(`blocker`), and its reports (`reports`). The pass asks for the first obstacle and its blocker.
-Explanations, the census and plans ask for reports. The tables at the end list all rules, each with
+(`blocker`), and its reports (`reports`). The pass uses the first obstacle and its blocker;
+explanations, the census and plans use the reports. The tables at the end list all rules, each with
 the reason for its position.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from licorne_core.features import modules
@@ -26,6 +26,7 @@ from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Setback
 from licorne_core.model.apps.states import SCHEDULABLE
+from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.queues.queue import Queue, stopped_above
 from licorne_core.model.quotas import Quota, SharedQuota, Tracker, excess, first_exceeded
 from licorne_core.scheduling.rules import (
@@ -34,8 +35,8 @@ from licorne_core.scheduling.rules import (
     WITH_PREDICATE,
     CheckContext,
     Checks,
-    Place,
     Rule,
+    RulePlace,
     by_interests,
     in_order,
 )
@@ -44,6 +45,7 @@ from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.gangs import Incomplete, NoPlace
 from licorne_core.scheduling.waiting.shortages import QuotaPool, QuotaShortage
 from licorne_core.values.app_states import AppState
+from licorne_core.values.resources import Items, Resources
 from licorne_core.values.timers import Due, Timer
 
 
@@ -63,7 +65,7 @@ class _PartitionSchedules(Rule):
 
 
 class _ApplicationRuns(Rule):
-    """The state of the application allows scheduling of its asks, and nobody holds it."""
+    """The state of the application allows scheduling of its asks, and no operator holds it."""
 
     def obstacle(self, context: CheckContext, app: Application) -> AppState | OperatorMark | None:
         return app.held if app.state in SCHEDULABLE else app.state
@@ -214,8 +216,25 @@ class _WithinMaxima(Rule):
         return _named(self.codes, obstacle)
 
 
+class _EverFits(Rule):
+    """The ask is no larger than the maxima of its queues, user and group, and than some node.
+
+    Reports alone have this rule, before all others: a pass parks such asks behind the maximum or the nodes.
+    For each type the largest node that there has been counts: a node that was removed may come back, and no
+    single node may have enough of all types. For the same reason the size of the cluster, which is the
+    maximum of root, does not count. Nothing is said while there are no nodes.
+    """
+
+    def obstacle(self, context: CheckContext, asking: Asking) -> reasons.SizeBound | None:
+        return next(_bounds(context.node_book, asking), None) if context.nodes else None
+
+    def reports(self, context: CheckContext, asking: Asking, obstacle: reasons.SizeBound | None) -> Checks:
+        if obstacle is not None:
+            yield reasons.SizeCheck(bounds=tuple(_bounds(context.node_book, asking)))
+
+
 class _HasPlaceTogether(Rule):
-    """The last search has found a place for a whole gang (`gang_placement.py`)."""
+    """The last search has found room for a whole gang (`gang_placement.py`)."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> Blocker | None:
         blocker: Blocker | None = asking.group.blocker
@@ -224,6 +243,29 @@ class _HasPlaceTogether(Rule):
     def reports(self, context: CheckContext, asking: Asking, obstacle: Any) -> Checks:
         if obstacle is not None:
             yield obstacle.lack
+
+
+def _bounds(nodes: NodeBook, asking: Asking) -> Iterator[reasons.SizeBound]:
+    """All that the ask is too large for."""
+    for quota in asking.app.quotas:
+        most = quota.max
+        if most is not None and quota.kind in reasons.RUNNING_CODES and not quota.strict:
+            names = [name for name, value in asking.items if most.get(name, value) < value]
+            if names:
+                whose = "" if quota.kind == "queue" else f"for {quota.kind} {quota.name} "
+                yield _bound(f"{whose}in queue {quota.path}", asking.items, most, names)
+    wanted = asking.group.ask_class
+    node = None if wanted.required_node is None else nodes.by_id.get(wanted.required_node)
+    most = nodes.highest if node is None else node.capacity
+    names = [name for name, value in wanted.items if most.get(name, 0) < value]
+    if names:
+        where = "on a node" if node is None else f"on node {node.node_id}, which it requires"
+        yield _bound(where, wanted.items, most, names)
+
+
+def _bound(where: str, items: Items, most: Resources, names: list[str]) -> reasons.SizeBound:
+    wanted = {name: value for name, value in items if name in names}
+    return reasons.SizeBound(where=where, wanted=wanted, most={name: most.get(name, 0) for name in wanted})
 
 
 def _named(codes: Sequence[str], quota: Quota) -> tuple[str, str]:
@@ -236,19 +278,21 @@ def _named(codes: Sequence[str], quota: Quota) -> tuple[str, str]:
 
 
 def _of_features(*, applications: bool) -> list[Rule]:
-    """The rules of features."""
+    """The rules of features, for applications or for asks."""
     found: list[Rule] = [rule for _, module in modules("rules") for rule in module.RULES]
-    return [rule for rule in found if (rule.place < Place.DUE) is applications]
+    return [rule for rule in found if (rule.place < RulePlace.DUE) is applications]
 
 
-QUEUE_RUNS: Final = _QueueRuns(Place.MARK, (QUEUE_STOPPED,), blockers.StoppedQueue)
+QUEUE_RUNS: Final = _QueueRuns(RulePlace.MARK, (QUEUE_STOPPED,), blockers.StoppedQueue)
+
+EVER_FITS: Final = _EverFits(RulePlace.PARTITION, (reasons.NEVER_FITS,))
 
 APPLICATION_RULES: Final = in_order(
     (
-        _PartitionSchedules(Place.PARTITION, (reasons.PARTITION_NOT_SCHEDULING,)),
-        _ApplicationRuns(Place.STATE, (reasons.APPLICATION_NOT_RUNNABLE, APPLICATION_HELD)),
+        _PartitionSchedules(RulePlace.PARTITION, (reasons.PARTITION_NOT_SCHEDULING,)),
+        _ApplicationRuns(RulePlace.STATE, (reasons.APPLICATION_NOT_RUNNABLE, APPLICATION_HELD)),
         QUEUE_RUNS,
-        _MayStart(Place.START, tuple(reasons.RUNNING_CODES.values()), blockers.RunningLimit),
+        _MayStart(RulePlace.START, tuple(reasons.RUNNING_CODES.values()), blockers.RunningLimit),
         *_of_features(applications=True),
     )
 )
@@ -256,29 +300,29 @@ APPLICATION_RULES: Final = in_order(
 
 ASK_RULES: Final = in_order(
     (
-        _AskIsDue(Place.DUE, (reasons.ASK_BACKS_OFF,)),
-        # Reads counts of the application only.
+        _AskIsDue(RulePlace.DUE, (reasons.ASK_BACKS_OFF,)),
+        # The rule reads counts of the application only.
         _NoPlaceholderOpen(
-            Place.PLACEHOLDER,
+            RulePlace.PLACEHOLDER,
             (reasons.WAITS_FOR_PLACEHOLDER,),
             blockers.OpenPlaceholders,
             interest=IN_GANG,
             spares_reserved=True,
         ),
         # Users, groups and further quotas come before queues: preemption does not help against them (§ 8.3c).
-        _WithinMaxima(Place.QUOTA, tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
-        _HasPlaceTogether(Place.TOGETHER, (GANG_INCOMPLETE,), Incomplete, found_by_search=True),
-        _HasPlaceTogether(Place.TOGETHER, (NO_PLACE_TOGETHER,), NoPlace, found_by_search=True),
+        _WithinMaxima(RulePlace.QUOTA, tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
+        _HasPlaceTogether(RulePlace.TOGETHER, (GANG_INCOMPLETE,), Incomplete, found_by_search=True),
+        _HasPlaceTogether(RulePlace.TOGETHER, (NO_PLACE_TOGETHER,), NoPlace, found_by_search=True),
         *_of_features(applications=False),
     )
 )
-"""Rules that come before the search for a node, which costs most (`NodeIndex.best`)."""
+"""Rules that precede the search for a node, which costs most (`NodeIndex.best`)."""
 
 _APPLICATION_BITS, _FOR_APPLICATIONS = by_interests(APPLICATION_RULES)
 _ASK_BITS, _FOR_ASKS = by_interests(ASK_RULES)
 
 STOPPABLE: Final = _APPLICATION_BITS & ~RESERVED
-"""Interests of applications that a rule may stop as a whole."""
+"""Interests of applications for which a rule may stop the whole application."""
 
 
 def application_blocker(context: CheckContext, app: Application, *, reserved: bool = False) -> Blocker | None:
@@ -291,8 +335,13 @@ def application_blocker(context: CheckContext, app: Application, *, reserved: bo
     return None
 
 
+def is_all_stopped(context: CheckContext, app: Application) -> bool:
+    """True if a rule stops all asks of the application, such as an operator's hold."""
+    return any(rule.obstacle(context, app) is not None for rule in APPLICATION_RULES)
+
+
 def is_stopped(context: CheckContext, group: AskGroup) -> bool:
-    """True if a rule stops the asks of the group, whatever nodes there are and the RM says of them."""
+    """True if a rule stops the asks of the group, regardless of nodes and of the RM's answers."""
     asking = Asking(group.app, group)
     interests = group.app.interests | group.app.leaf.interests
     if group.app.gang.groups:

@@ -6,14 +6,15 @@ are parked with their blockers, so the next pass does not try them again.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from licorne_core.messages.commands import Options
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AgedAsks, AskGroup
-from licorne_core.model.apps.requests import Place
+from licorne_core.model.apps.requests import AskPlace
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.users import UserApps
 from licorne_core.model.quotas import Quota
 from licorne_core.scheduling.checks import STOPPABLE, application_blocker, ask_blocker
 from licorne_core.scheduling.gang_placement import GangSearch, Together
@@ -25,8 +26,9 @@ from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.scheduling.waiting.waiting import Parked
 from licorne_core.values.app_states import AppState
+from licorne_core.values.ranking import Ranking
 
-# Reading it from the enumeration costs as much as two calls, for every allocation.
+# Looking it up in the enumeration costs as much as two calls, for every allocation.
 _ACCEPTED: Final = AppState.ACCEPTED
 
 
@@ -38,6 +40,7 @@ class Cycle:
     """
 
     __slots__ = (
+        "_backlog",
         "_before",
         "_behind",
         "_context",
@@ -57,13 +60,13 @@ class Cycle:
         """Decide in the partition of the context, with the remedies and stages of features."""
         self._context, self._effort = context, context.effort
         self._root = context.tree.root
-        self._index = context.index
+        self._index, self._backlog = context.index, context.wakeups.backlog
         self._remedies: Remedies = dict(sorted(remedies.items(), key=lambda item: item[0].step))
         self._in_order = tuple(self._remedies.values())
         self.searches = [remedy.search for remedy in self._in_order if remedy.search is not None]
-        """The searches of remedies whose work is shown by itself."""
+        """The searches of remedies whose work is reported separately."""
         self.gangs = GangSearch(context, max(1, options.tuning.fill_work // 4), self._remedies)
-        """The search for places of gang members."""
+        """The search for nodes of gang members."""
         context.effort.count(self.gangs)
         every = [Claimed(context), *stages]
         for stage in every:
@@ -72,12 +75,12 @@ class Cycle:
         self._before = tuple(stage for stage in every if stage.position < Position.BEHIND)
         self._behind = tuple(stage for stage in every if stage.position >= Position.BEHIND)
         self.postponed = False
-        """True if an item waits for a remedy in another turn."""
+        """True if an item waits for a remedy in the next turn."""
 
     def begin_turn(self, now: float, work: int) -> None:
-        """Begin a turn at unix seconds `now`, with about so much `work` to spend.
+        """Begin a turn at unix seconds `now`, with a budget of about `work` tries.
 
-        Claims are tried beside it: a turn that had only them would never go on behind them.
+        Claims have a budget of their own: otherwise a turn could end with them, and never reach other asks.
         """
         claims = self._context.claims
         claims.now = now
@@ -86,7 +89,7 @@ class Cycle:
                 self._context.wakeups.waiting.changed(blocker)
         self._effort.begin(now, work + len(claims.held))
         if claims.rooms:
-            # The nodes that have changed are known then.
+            # Changed nodes are noted by now.
             self._context.dirty.settle()
             for extension in self._context.seeking:
                 extension.seek()
@@ -115,7 +118,7 @@ class Cycle:
                 decision: Decision | None = stage.decide(effort.now)
                 if decision is not None or effort.tired:
                     return decision
-        decision = self._in_queue(self._root)
+        decision = self._inside(self._root, self._root.ranking)
         if decision is None and not effort.tired:
             self._context.wakeups.waiting.end_pass()
             if self._index.supplies.changed:
@@ -126,7 +129,7 @@ class Cycle:
         return decision
 
     def _is_postponed(self) -> bool:
-        """True if an item waits for a remedy in another turn."""
+        """True if an item waits for a remedy in the next turn."""
         for remedy in self._in_order:
             if remedy.used and remedy.is_postponed:
                 return True
@@ -134,15 +137,18 @@ class Cycle:
 
     # The regular pass
 
-    def _in_queue(self, queue: Queue) -> Decision | None:
-        """First decision in the queue: its children or applications in key order."""
-        ranking = queue.ranking
+    def _inside(self, queue: Queue, ranking: Ranking[Any]) -> Decision | None:
+        """First decision in the queue, or in those of its applications that a user ranks, in key order."""
         waiting = self._context.wakeups.waiting
         while True:
             child = waiting.first(ranking) if waiting.opened else ranking.top()
             if child is None:
                 return None
-            if queue.is_leaf:
+            if isinstance(child, UserApps):
+                decision = self._inside(queue, child.ranking)
+                if decision is not None or self._effort.tired:
+                    return decision
+            elif queue.is_leaf:
                 app: Application = child
                 may_be_stopped = app.state is _ACCEPTED or app.interests & STOPPABLE
                 stopped = self._application_blocker(app) if may_be_stopped else None
@@ -157,7 +163,7 @@ class Cycle:
                 if decision is not None or self._effort.tired:
                     return decision
             else:
-                decision = self._in_queue(child)
+                decision = self._inside(child, child.ranking)
                 if decision is not None or self._effort.tired:
                     return decision
             ranking.set_aside(child)
@@ -173,7 +179,7 @@ class Cycle:
     def _in_app(self, leaf: Queue, app: Application) -> Decision | None:
         """First ask of the application that passes all checks, or a measure (spec § 8.3).
 
-        A blocker if the application pauses, and none of its asks is served.
+        A blocker if an extension pauses the application, so that none of its asks is served.
         """
         ranking = app.ranking
         waiting = self._context.wakeups.waiting
@@ -205,8 +211,8 @@ class Cycle:
                 first = item.heap[0] if isinstance(item, AskGroup) else item.first()
                 return (self._pause(leaf, app, first) if pausing else None) or found
 
-    def _pause(self, leaf: Queue, app: Application, found: Place | None) -> Blocker | None:
-        """The blocker of an application that pauses before an ask of it is served, or as none can be."""
+    def _pause(self, leaf: Queue, app: Application, found: AskPlace | None) -> Blocker | None:
+        """The blocker of an application that an extension pauses; `found` is its first ask to be served."""
         for extension in self._context.pauses:
             blocker: Blocker | None = extension.pauses(leaf, app, found, self._effort.now)
             if blocker is not None:
@@ -225,24 +231,24 @@ class Cycle:
         found = self._index.best(group.ask_class) if blocker is None else blocker
         if isinstance(found, Node):
             group.unplaceable = group.nowhere = False
+            self._backlog.lacking.pop(group, None)
             return found
         group.unplaceable = blocker is None
-        if isinstance(blocker, QuotaShortage):
-            self._want(group, blocker.quota)
-            if blocker.quota is self._root:
-                group.nowhere = True
-        if blocker is None:
-            group.attempted = True
-            self._want(group, None)
-            blocker = found
-            group.nowhere = True
-        if group.nowhere and self._context.may_hold:
-            self._context.wakeups.backlog.note(group)
+        group.attempted |= group.unplaceable
+        over = blocker.quota if isinstance(blocker, QuotaShortage) else None
+        if group.unplaceable or over is not None:
+            self._want(group, over)
+        lacks = group.unplaceable or over is self._root
+        group.nowhere |= lacks
+        if group.nowhere:
+            too_large = self._context.node_book.never_held(group.ask_class.items)
+            self._backlog.note(group, lacks=lacks and not too_large)
+        blocker = found
         note_passed_over(self._context, group, blocker, self._effort.now)
         return blocker
 
     def _want(self, group: AskGroup, over: Quota | None) -> None:
-        """Have asks that exceed a quota, or that no node takes, wait for what may help them."""
+        """Let asks that exceed a quota, or fit no node, wait for a remedy."""
         for kind, remedy in self._remedies.items():
             if kind not in group.remedy_requests and remedy.helps(group, over):
                 self._context.escalation.want(group, kind, self._effort.now)
@@ -250,8 +256,8 @@ class Cycle:
     def _for_remedy(self, wants: AgedAsks) -> Decision | None:
         """The measure for the first ask that is old enough, or its blocker.
 
-        None if the request pauses from now on, as one of gang members that belong to certain nodes does, or
-        is ranked anew as another ask comes first by now.
+        None if the request is paused, as for gang members that are bound to certain nodes, or if it is ranked
+        anew, as another ask is the first now.
         """
         if wants.group.is_bound:
             self._context.wakeups.waiting.withdraw(wants)

@@ -14,13 +14,13 @@ from licorne_core.scheduling.waiting.waiting import Waiting
 from licorne_core.values.timers import Due, Timer, Timers
 
 MOST_AT_ONCE = 16
-"""Most deadlines of one application in a row, so that other timers are not delayed."""
+"""Most deadlines of one application that are handled in a row, so that other timers are not delayed."""
 
 
 class Escalation:
     """Deadlines of the applications of one partition, and their effects.
 
-    Always true: a request for a remedy is ranked if one of its asks is old enough, unless it rests; after
+    Always true: a request for a remedy is ranked if one of its asks is old enough, unless it is paused; after
     the removal of that ask it may stay ranked until it is tried.
     """
 
@@ -35,18 +35,18 @@ class Escalation:
         self._timers.set(Timer(Due.TRY_AGAIN, request.ask.app_id, request.key), until)
 
     def forget_retry(self, request: Request) -> None:
-        """Cancel the deadline of an ask that backs off no longer."""
+        """Cancel the deadline of an ask that does not back off any more."""
         self._timers.cancel(Timer(Due.TRY_AGAIN, request.ask.app_id, request.key))
 
     def want(self, group: AskGroup, kind: type[AgedAsks], now: float) -> None:
-        """Let asks of the group wait for a remedy; each counts once it is old enough."""
+        """Let asks of the group wait for a remedy; each qualifies once it is old enough."""
         if kind not in group.remedy_requests:
             wants = group.remedy_requests[kind] = kind(group, now)
             group.remedy_requests = dict(sorted(group.remedy_requests.items(), key=_step))
             self.rank(wants, now)
 
-    def rest(self, wants: AgedAsks, until: float) -> None:
-        """Try the request again at unix seconds `until`, inf for no time, and not before."""
+    def pause(self, wants: AgedAsks, until: float) -> None:
+        """Pause the request until unix seconds `until`, inf for no end."""
         wants.paused_until = until
         self._waiting.withdraw(wants)
         self.set_deadline(wants, until if until < inf else None)
@@ -58,7 +58,7 @@ class Escalation:
 
     def rank(self, wants: AgedAsks, now: float) -> None:
         """Rank a request just behind the group's first ask that is old enough."""
-        if wants.rests(now):
+        if wants.is_paused(now):
             return
         held_until = wants.held_until(now)
         if held_until is not None:
@@ -87,7 +87,7 @@ class Escalation:
         group.remedy_requests.clear()
 
     def start_afresh(self, group: AskGroup, now: float) -> None:
-        """Drop requests that settings have changed for; the next try makes new ones.
+        """Drop requests after a change of settings; the next try makes new ones.
 
         An open victim question to the RM stays open, and no ask waits for its answer.
         """
@@ -114,17 +114,17 @@ class Escalation:
         self._dirty.mark_due(app)
 
     def try_again(self, wants: AgedAsks, now: float) -> None:
-        """Rank the request again after an answer of the RM."""
+        """Rank the request after an answer of the RM."""
         self.rank(wants, now)
         self._dirty.mark_due(wants.app)
 
     def withdraw(self, wants: AgedAsks) -> None:
-        """No ask of the request is tried, and no deadline brings it back."""
+        """Stop trying the request, and cancel its deadline."""
         self._waiting.withdraw(wants)
         self.set_deadline(wants, None)
 
     def set_deadline(self, wants: AgedAsks, at: float | None) -> None:
-        """Rank the request again at unix seconds `at`, None for no time."""
+        """Rank the request at unix seconds `at`; None cancels the deadline."""
         deadlines = wants.app.deadlines
         if at != deadlines.deadline(wants):
             if at is None:
@@ -147,7 +147,7 @@ def _step(item: tuple[type[AgedAsks], AgedAsks]) -> int:
 
 
 def reserve_again(escalation: Escalation, group: AskGroup, now: float) -> None:
-    """Asks of the group may have nodes reserved, as what comes before that helps none of them now."""
+    """Let asks of the group have nodes reserved, as no remedy before that helps any of them now."""
     reserves = group.remedy_requests.get(ReservationRequest)
     if reserves is not None:
         reserves.paused_until = -inf
@@ -155,7 +155,7 @@ def reserve_again(escalation: Escalation, group: AskGroup, now: float) -> None:
 
 
 def readmit(escalation: Escalation, request: Request, now: float) -> None:
-    """A pending ask has lost its node or its claim, and may have another one."""
+    """Let a pending ask that has lost its node or its claim have another one."""
     group: AskGroup = request.group
     for wants in group.remedy_requests.values():
         wants.add(request.place, now)

@@ -1,11 +1,11 @@
-"""Packing: how many gang members of each kind go to each room, so that all have a place.
+"""Packing: how many gang members of each kind are placed in each room, so that all are placed.
 
-A *room* is a node, or a set of nodes that takes whole bundles of members. A packing goes through the rooms
-in their order, and gives each room as many of the first kind as it can, then of the second, and so on. Where
-that leaves members without a place it steps back. The first packing that is found counts.
+A *room* is a node, or a set of nodes that takes whole bundles of members. A packing visits the rooms
+in order, and gives each room as many of the first kind as it takes, then of the second, and so on. If
+members are left over, it backtracks. The first packing found is used.
 
-With one kind it never has to step back. With several kinds the problem is NP-hard: `PackingEffort` bounds the
-steps, and a packing that needs more of them counts as none.
+With one kind there is no backtracking. With several kinds the problem is NP-hard: `PackingEffort` bounds the
+steps, and a search that needs more steps finds no packing.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,32 +21,32 @@ Most = Callable[[int, int, Sequence[int]], int]
 """Most members of a kind that a room takes beside the given numbers of the kinds before it."""
 
 Beside = Callable[[Node, Sequence[AskClass], int, Sequence[int]], int]
-"""Number of asks of one of the classes that a node takes beside so many of the classes before it."""
+"""Number of asks of a class that a node takes beside given numbers of the classes before it."""
 
-Place = tuple[AskGroup, Node, int]
-"""So many members of a group on one node."""
+MembersOnNode = tuple[AskGroup, Node, int]
+"""A number of members of a group on one node."""
 
 
 class PackingEffort:
-    """Steps that a search has taken, and may still take; `is_spent` once it was stopped for want of them."""
+    """Steps of a search, and their bound; `is_spent` after a search was stopped at the bound."""
 
     __slots__ = ("is_spent", "left", "looks", "taken")
 
     def __init__(self, steps: int) -> None:
-        """Start with so many steps."""
+        """Start with a bound of `steps`."""
         self.left = steps
         self.taken = 0
         self.looks = 0
-        """Nodes, and sets of nodes, that it has looked at."""
+        """Nodes, and sets of nodes, examined so far."""
         self.is_spent = False
 
     @property
     def work(self) -> int:
-        """Looks and steps so far."""
+        """Examined nodes and steps so far."""
         return self.looks + self.taken
 
     def spend(self, steps: int = 1) -> bool:
-        """Take more steps; False if so many are not left."""
+        """Take more steps; False if fewer are left."""
         if self.left < steps:
             self.is_spent = True
             return False
@@ -56,7 +56,7 @@ class PackingEffort:
 
 
 def pack(rooms: int, counts: Sequence[int], most: Most, effort: PackingEffort) -> list[int] | None:
-    """Numbers by room and kind, for as many rooms as are needed; None if not all have a place.
+    """Numbers by room and kind, for as many rooms as are needed; None if not all members can be placed.
 
     `rooms` is the number of rooms, `counts` that of the members of each kind.
     """
@@ -103,9 +103,9 @@ def _pack_alike(rooms: int, count: int, most: Most) -> list[int] | None:
 
 
 def _pack_straight(rooms: int, counts: Sequence[int], most: Most, steps: int) -> list[int] | None:
-    """The packing without a step back, which looks at no more rooms than it needs; None for none.
+    """The packing without backtracking, which visits no more rooms than it needs; None for none.
 
-    It is the one that `pack` finds first: what it places is within the bounds of `_tails`.
+    It is the one that `pack` finds first: its partial results never exceed the bounds of `_tails`.
     """
     kinds, left = len(counts), list(counts)
     picks: list[int] = []
@@ -120,7 +120,7 @@ def _pack_straight(rooms: int, counts: Sequence[int], most: Most, steps: int) ->
 
 
 def _tails(rooms: int, kinds: int, most: Most) -> list[list[int]]:
-    """Most members of each kind alone that the rooms from each one on take together."""
+    """For each room, most members of each kind alone that this room and all later ones take together."""
     tails = [[0] * kinds]
     for room in range(rooms - 1, -1, -1):
         after = tails[-1]
@@ -132,7 +132,7 @@ def _tails(rooms: int, kinds: int, most: Most) -> list[list[int]]:
 def _may_go_on(
     room: int, left: list[int], tails: list[list[int]], dead: set[tuple[int, tuple[int, ...]]]
 ) -> bool:
-    """True if the rooms from this one on may take what is left, as far as known."""
+    """True if this room and later ones may take the remaining members, as far as known."""
     if room == len(tails) - 1:
         return False
     rest = tails[room]
@@ -142,8 +142,8 @@ def _may_go_on(
 def slots_on(node: Node, ask_class: AskClass) -> int:
     """Number of asks of the class that the node takes now, as far as known.
 
-    Unlike a single ask, a gang is asked about without consequences, as for a reservation: so both
-    answers of the RM count.
+    Unlike for a single ask, the RM is asked about a gang without `allocate`, as for a reservation: so both
+    kinds of its answers count.
     """
     if node.refusal(ask_class) is not None:
         return 0
@@ -152,8 +152,8 @@ def slots_on(node: Node, ask_class: AskClass) -> int:
     return _times(node, ask_class, ())
 
 
-def takes_kept(node: Node, ask_class: AskClass, own: Items) -> bool:
-    """True if an ask may go to the node, where the amounts `own` are kept for it among others."""
+def takes_reserved(node: Node, ask_class: AskClass, own: Items) -> bool:
+    """True if an ask may go to the node, of whose reserved amounts `own` are reserved for it."""
     if node.takes(ask_class):
         return True
     if not node.open or node.refusal(ask_class) != RESERVED or node.results.get((ask_class, True)):
@@ -195,7 +195,7 @@ def _times(node: Node, ask_class: AskClass, taken: Items) -> int:
 
 
 def free_for(node: Node, ask_class: AskClass) -> dict[str, int]:
-    """Available amounts of a node for asks of the class that leave free what is held for later."""
+    """Available amounts of a node for asks of the class, without room that is held for later starts."""
     free = dict(node.available)
     if ask_class.required_node is None:
         for room in node.claims.values():
@@ -211,7 +211,7 @@ def on_nodes(
     effort: PackingEffort,
     beside: Beside,
 ) -> list[int] | None:
-    """Pack so many members of each class on the nodes, in their order (`pack`)."""
+    """Pack `counts` members of each class on the nodes, in their order (see `pack`)."""
 
     def most(room: int, kind: int, picks: Sequence[int]) -> int:
         return beside(nodes[room], classes, kind, picks)
@@ -219,7 +219,7 @@ def on_nodes(
     return pack(len(nodes), counts, most, effort)
 
 
-def members_on(shares: Sequence[Share], places: Sequence[Place]) -> list[tuple[Request, Node]]:
-    """The asks of each group in order, on their nodes in order."""
+def members_on(shares: Sequence[Share], places: Sequence[MembersOnNode]) -> list[tuple[Request, Node]]:
+    """The asks of each group in order, on its nodes in order."""
     asks = {share[0]: iter(first_asks(share)) for share in shares}
     return [(next(asks[group]), node) for group, node, pick in places for _ in range(pick)]

@@ -1,13 +1,13 @@
-"""Whole gangs: the asks that are placed together get their nodes in one turn, or none does.
+"""Whole gangs: asks that are placed together get their nodes in one turn, or none does.
 
 These are all pending placeholders of an application, or the next unit of its gang
-(`model/apps/members.py`). The search takes the asks as they stand in their groups: one *kind* for each
-ask group. In: an application with such asks. Out: a `GangPlacement`, which `handlers/gangs.py` books at
-once; a `NodeQuestion`, where the RM has a say and has not judged all nodes of the placement yet; or the
+(`model/apps/members.py`). The search groups the asks by ask group: each is one *kind*. In: an
+application with such asks. Out: a `GangPlacement`, which `handlers/gangs.py` books at
+once; a `NodeQuestion`, if the RM has to be asked and has not answered for all nodes of the placement; or the
 `Incomplete` or `NoPlace` that its groups are parked with.
 
-`gang_sets.py` says on which nodes it is tried. A node counts only if the RM's answer about it is yes, or
-still unknown; the unknown ones of a placement are asked about first. So a refusal leads to another search,
+`gang_sets.py` has the sets of nodes that are tried. A node counts only if the RM accepts it or has not
+answered yet; in a placement, the RM is asked about the latter first. So a refusal leads to another search,
 and never to a gang without some of its members.
 """
 
@@ -20,13 +20,27 @@ from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.members import Share, gather_gang, missing_of
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.claims import KeptRoom, room_for
+from licorne_core.model.claims import MemberRoom, room_for
 from licorne_core.model.effort import Search
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import ask_blocker
-from licorne_core.scheduling.gang_packing import PackingEffort, Place, members_on, slots_beside, takes_kept
-from licorne_core.scheduling.gang_sets import STEPS, Kind, NodeSets, NodeTerms, no_place, rank_of, sets_for
+from licorne_core.scheduling.gang_packing import (
+    MembersOnNode,
+    PackingEffort,
+    members_on,
+    slots_beside,
+    takes_reserved,
+)
+from licorne_core.scheduling.gang_sets import (
+    STEPS,
+    MemberKind,
+    NodeSets,
+    NodeTerms,
+    no_place,
+    rank_of,
+    sets_for,
+)
 from licorne_core.scheduling.gang_slots import MAX_KINDS, Slots, SlotTables
 from licorne_core.scheduling.measures import Remedies, note_over_quota
 from licorne_core.scheduling.predicates import NodeQuestion
@@ -50,13 +64,13 @@ class GangPlacement(NamedTuple):
 
 
 class MemberPlacement(NamedTuple):
-    """A decision: this ask of a gang that was placed before goes to this node, and takes this room."""
+    """A decision: this ask of a gang that was placed before goes to this node, and uses this room."""
 
     leaf: Queue
     app: Application
     request: Request
     node: Node
-    room: KeptRoom | None
+    room: MemberRoom | None
 
 
 Together = GangPlacement | NodeQuestion | MemberPlacement
@@ -64,15 +78,15 @@ Together = GangPlacement | NodeQuestion | MemberPlacement
 
 
 class GangSearch(Search):
-    """Finds the places of whole gangs in one partition; books nothing.
+    """Finds nodes for whole gangs in one partition; books nothing.
 
     `work` counts nodes examined and members placed.
     """
 
     def __init__(self, context: CheckContext, part: int, remedies: Remedies) -> None:
-        """Search in the partition of the context; a search looks at about `part` new nodes at a time.
+        """Search in the partition of the context; a search examines about `part` new nodes at a time.
 
-        Some of the remedies may be for gangs that found no place.
+        Some of the remedies may be for gangs that found no room.
         """
         super().__init__(NODES_OF_A_TRY)
         self._context = context
@@ -87,11 +101,11 @@ class GangSearch(Search):
     def decide(
         self, leaf: Queue, app: Application, group: AskGroup, now: float
     ) -> Together | Node | Blocker | None:
-        """Decide about the asks of a group: a whole gang, or the first of members of a placed one.
+        """Decide about the asks of a group: a whole gang, or the first of members that follow a placed one.
 
-        A node is that of its first ask.
-        None for asks that go to any node. No other ask has a node reserved or victims: one node is of no
-        use to a gang, and what victims free need not be where a member belongs.
+        A node is that of the first ask. None for asks that may go to any node: no others get a reservation or
+        victims, as one node is of no use to a gang, and the room that victims free need not be where a member
+        is bound to.
         """
         gang = app.gang
         has_room = bool(gang.rooms and room_for(app, group.key[1]))
@@ -132,21 +146,21 @@ class GangSearch(Search):
         gang.is_parked = True
         is_behind = gang.units is not None and gang.units.behind
         may_start = group.no_place and group.together and not is_behind
-        # A gang of more kinds is never placed: it would hold nodes for nothing.
+        # A gang of more kinds is never placed: it would reserve nodes in vain.
         if may_start and len(shares) <= MAX_KINDS:
             self._want(shares[0][0], now)
         return blocker
 
     def _want(self, first: AskGroup, now: float) -> None:
-        """Have the gang wait for what may make room for it, by the first of its groups."""
+        """Let the gang wait for remedies, by the first of its groups."""
         for kind, remedy in self._remedies.items():
             if self._context.may_hold and remedy.is_for_gangs:
                 self._context.escalation.want(first, kind, now)
 
     def _alone(self, app: Application, group: AskGroup) -> Node | None:
-        """The node of a unit of one ask without terms, as for an ask of no gang: the short way for most.
+        """The node of a unit of one ask without terms, as for an ask of no gang: a shortcut for most units.
 
-        None if anything stops it, or may do so, if the RM has a say, and if there are other groups.
+        None if anything stops it or might stop it, if the RM has to be asked, and if there are other groups.
         """
         units = app.gang.units
         is_one = units is not None and units.wanted == 1 and app.gang.terms is None
@@ -166,7 +180,7 @@ class GangSearch(Search):
         return node
 
     def _incomplete(self, app: Application, shares: list[Share]) -> Incomplete | None:
-        """Blocker of a gang for which not all asks have come that are placed together next."""
+        """Blocker of a gang of which not all asks that are placed together have arrived."""
         units = app.gang.units
         if units is not None:
             lack = units.lack(sum(count for _, count in shares))
@@ -184,7 +198,7 @@ class GangSearch(Search):
         return blocker
 
     def _belongs(self, app: Application, group: AskGroup) -> bool:
-        """True if asks of the group are members that belong to certain nodes, or have a kept room."""
+        """True if asks of the group are members that are bound to certain nodes, or have a room reserved."""
         terms: NodeTerms | None = app.gang.terms
         task_group = group.key[1]
         if terms is None or not app.gang.has(task_group):
@@ -197,9 +211,9 @@ class GangSearch(Search):
         return bool(terms.nodes_of(app))
 
     def _member(self, leaf: Queue, app: Application, group: AskGroup) -> MemberPlacement | Blocker:
-        """The node of a member in the room that is kept for its task group, or where its gang is.
+        """The node of a member: in the room reserved for its task group, or near its gang.
 
-        Without a node it waits if it has to be there, or else for any node.
+        Without a node it is parked if it has to be there; else it may go to any node.
         """
         room = room_for(app, group.key[1])
         request = group.heap[0].request
@@ -216,18 +230,20 @@ class GangSearch(Search):
                 return MemberPlacement(leaf, app, request, anywhere, room)
         return self._no_node(terms, app, group, room)
 
-    def _no_node(self, terms: NodeTerms, app: Application, group: AskGroup, room: KeptRoom | None) -> NoPlace:
+    def _no_node(
+        self, terms: NodeTerms, app: Application, group: AskGroup, room: MemberRoom | None
+    ) -> NoPlace:
         wakeups = self._context.wakeups
         blocker = wakeups.blockers.get(NoPlace, group, app, wakeups.gangs)
         blocker.classes = (group.ask_class,)
-        blocker.kept = None if room is None else room.node
+        blocker.reserved_node = None if room is None else room.node
         blocker.lack = terms.no_node(app.app_id, room)
         return blocker
 
     def elsewhere(self, app: Application, request: Request) -> Node | Blocker:
         """A node for a real ask that cannot have the node of its placeholder.
 
-        A member that belongs to certain nodes goes to one of these.
+        A member that is bound to certain nodes goes to one of these.
         """
         terms: NodeTerms | None = app.gang.terms
         own = None if terms is None else terms.nodes_of(app)
@@ -236,15 +252,15 @@ class GangSearch(Search):
         node = self._first(own, request.ask.ask_class)
         return self._no_node(terms, app, request.group, None) if node is None else node
 
-    def _near(self, room: KeptRoom, ask_class: AskClass) -> Node | None:
-        """The node of a kept room, or the first of those to which its ask may go."""
+    def _near(self, room: MemberRoom, ask_class: AskClass) -> Node | None:
+        """The node of a reserved room, or the first of the nodes to which its ask may go."""
         own = room.node
-        if own is not None and takes_kept(own, ask_class, room.ask_class.items):
+        if own is not None and takes_reserved(own, ask_class, room.ask_class.items):
             return own
         return self._first((room.nodes(),), ask_class)
 
     def _first(self, sets: Iterable[Collection[Node]], ask_class: AskClass) -> Node | None:
-        """The first node of all these that takes an ask."""
+        """The first node, in the first possible set, that takes an ask."""
         found: list[Node] = []
         for there in sets:
             self.work += len(there)
@@ -254,7 +270,7 @@ class GangSearch(Search):
     def _whole(
         self, leaf: Queue, app: Application, shares: list[Share]
     ) -> GangPlacement | NodeQuestion | Blocker:
-        """Places of the asks that are placed together next, or the blocker of their groups."""
+        """Nodes for the asks that are placed together next, or the blocker of their groups."""
         blockers = self._context.wakeups.blockers
         known = blockers.of(NoPlace).get(app)
         stamp = (
@@ -274,6 +290,8 @@ class GangSearch(Search):
             blocker = blockers.get(NoPlace, app, app, self._context.wakeups.gangs)
             blocker.tried_at, blocker.lack = stamp, found
             blocker.classes = tuple(group.ask_class for group, _ in shares)
+            never = self._context.node_book.never_held
+            blocker.lacks = not (app.gang.questions or any(never(one.items) for one in blocker.classes))
             return blocker
         return found
 
@@ -283,7 +301,7 @@ class GangSearch(Search):
         """Search all nodes, or the sets of nodes that the terms of the gang allow.
 
         Raises:
-            StillLooking: not all nodes have been looked at yet.
+            StillLooking: not all nodes have been examined yet.
         """
         members = sum(count for _, count in shares)
         self.work += members
@@ -299,7 +317,7 @@ class GangSearch(Search):
         sets = sets_for(app, self._context.node_book)
         if isinstance(sets, str):
             return no_place(app.app_id, sets)
-        kinds = [Kind(g.ask_class, count, self._slots(g.ask_class, sets)) for g, count in shares]
+        kinds = [MemberKind(g.ask_class, count, self._slots(g.ask_class, sets)) for g, count in shares]
         effort = PackingEffort(STEPS)
         search = sets.search(kinds, slots_beside, effort)
         try:
@@ -318,16 +336,16 @@ class GangSearch(Search):
         finally:
             self.work += self._tables.work - before
 
-    def _question(self, app: Application, places: Sequence[Place]) -> NodeQuestion | None:
+    def _question(self, app: Application, places: Sequence[MembersOnNode]) -> NodeQuestion | None:
         return _question(self._context, app, places)
 
 
 def planned(
     context: CheckContext, app: Application, members: Sequence[tuple[Request, Node]]
 ) -> GangPlacement | NodeQuestion | None:
-    """The placement on the nodes that the gang is planned for, or the question about them.
+    """The placement of the gang on its planned nodes, or the question about them.
 
-    None while the RM is asked.
+    None while the RM is being asked.
     """
     if app.gang.questions:
         return None
@@ -336,8 +354,10 @@ def planned(
     return GangPlacement(app.leaf, app, members) if found is None else found
 
 
-def _question(context: CheckContext, app: Application, places: Sequence[Place]) -> NodeQuestion | None:
-    """Ask about the nodes that the RM has not judged; None if it has judged all."""
+def _question(
+    context: CheckContext, app: Application, places: Sequence[MembersOnNode]
+) -> NodeQuestion | None:
+    """The question about the nodes for which the RM has given no answer; None if there are none."""
     unknown: dict[AskGroup, list[Node]] = {}
     for group, node, _ in places:
         if context.predicates.is_needed(group.ask_class, node, allocate=False):

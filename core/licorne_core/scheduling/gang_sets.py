@@ -1,18 +1,18 @@
-"""The sets of nodes in which a whole gang is tried: all nodes, or those that an extension says.
+"""Sets of nodes in which a whole gang is tried: all nodes, or those that an extension gives.
 
-All members go to the nodes of one set, or none is placed. Inside of it nodes are taken in the partition's
-node order, each filled before the next; the kind with the fewest slots in the set goes first.
+All members go to nodes of one set, or none is placed. Within a set, nodes are taken in the partition's
+node order or another one, each filled before the next; the kind with the fewest slots in the set goes first.
 
-What a node takes is said by the slots of each kind, and by `Beside`: now, or at a later time.
+The capacity of a node is given by the slots of each kind, and by `Beside`: now, or at a later time.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from licorne_core.messages.together import NO_PLACE_TOGETHER, TogetherCheck
 from licorne_core.model.apps.application import Application
-from licorne_core.model.claims import KeptRoom
+from licorne_core.model.claims import MemberRoom
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.gang_packing import Beside, PackingEffort, on_nodes
@@ -24,8 +24,8 @@ STEPS = 20_000
 """Most steps of one search in addition to one for each room and kind of each packing that is tried."""
 
 
-class Kind(NamedTuple):
-    """Members of a gang that are alike: pending asks of one group."""
+class MemberKind(NamedTuple):
+    """Equal members of a gang: pending asks of one group."""
 
     ask_class: AskClass
     members: int
@@ -33,7 +33,7 @@ class Kind(NamedTuple):
 
 
 class Bundle(NamedTuple):
-    """Members of a kind, by its index, that have to be in one part of a set: `number` times so many."""
+    """Members of a kind (an index) that have to be in one part of a set: `number` bundles of that size."""
 
     kind: int
     size: int
@@ -41,35 +41,37 @@ class Bundle(NamedTuple):
 
 
 Picks = list[tuple[int, Node, int]]
-"""Index of a kind, a node, and the number of members of the kind that go there."""
+"""Index of a kind, a node, and the number of members of the kind on it."""
 
 Key = tuple[str, ...]
 """Name of a set of nodes."""
 
 
 class SetSearch(ABC):
-    """One search for places of the kinds of one gang."""
+    """One search for nodes for the kinds of one gang."""
 
-    def __init__(self, kinds: Sequence[Kind], beside: Beside, effort: PackingEffort) -> None:
-        """Start a search; `effort` may be one that it shares with others."""
+    def __init__(self, kinds: Sequence[MemberKind], beside: Beside, effort: PackingEffort) -> None:
+        """Start a search; `effort` may be shared with other searches."""
         self.kinds = kinds
         self.effort = effort
+        self.rank: Callable[[Node], Any] = rank_of
+        """Rank of a node, in whose order members take nodes of a set."""
         self._beside = beside
 
     @abstractmethod
     def find(self) -> Picks | None:
-        """Places of all members in the best set of nodes that takes them."""
+        """Nodes for all members in the best set that takes them; None if none does."""
 
     @abstractmethod
     def inside(self, key: Key) -> Picks | None:
-        """Places of all members in one set of `NodeSets.names`; None if they do not fit, as far as known."""
+        """Nodes for all members in one set of `NodeSets.names`; None if they do not fit, as far as known."""
 
     @abstractmethod
     def lack(self, app_id: AppId) -> TogetherCheck:
-        """The reason for a search in vain."""
+        """The reason of a failed search."""
 
     def on_nodes(self, there: Collection[Node], counts: Sequence[int], slots: Sequence[int]) -> Picks | None:
-        """Places of so many members of each kind on these nodes, which have so many slots for each."""
+        """Place `counts` members of each kind on these nodes, which have this number of slots for each."""
         present = [number for number, count in enumerate(counts) if count]
         present.sort(key=lambda number: (slots[number], number))
         tables = [self.kinds[number].slots.slots for number in present]
@@ -79,7 +81,7 @@ class SetSearch(ABC):
             nodes = [node for node in there if node in known]
         else:
             nodes = [node for node in there if any(node in known for known in tables)]
-        nodes.sort(key=rank_of)
+        nodes.sort(key=self.rank)
         self.effort.left += len(nodes) * len(present)
         classes = [self.kinds[number].ask_class for number in present]
         picks = on_nodes(nodes, classes, [counts[number] for number in present], self.effort, self._beside)
@@ -90,27 +92,27 @@ class SetSearch(ABC):
 
 
 class NodeSets(ABC):
-    """The sets of nodes in which the members of one gang may be now."""
+    """The sets of nodes in which the members of one gang may be placed at present."""
 
     layout: object
-    """What slots are added up by, compared by identity: gangs of one layout share their slots."""
+    """The grouping by which slots are summed, compared by identity: gangs of one layout share their slots."""
     stamp: object
-    """Equal for sets that are equal."""
+    """Compares equal as long as the sets are the same."""
 
     @abstractmethod
     def names(self) -> Iterable[Key]:
-        """The sets in one of which all members have to be, by their names."""
+        """Names of the sets; all members have to be in one of them."""
 
     @abstractmethod
     def nodes(self, key: Key) -> Collection[Node]:
-        """The nodes of a set."""
+        """The nodes in the set of that name."""
 
     @abstractmethod
     def key_of(self, node: Node) -> Key | None:
-        """The set that the node is in; None for none."""
+        """The set of the node; None for none."""
 
     def bundles(self, members: Sequence[int]) -> list[Bundle]:
-        """So many members of each kind, in bundles that have to be together."""
+        """The members of each kind, in bundles that have to be together."""
         return [Bundle(kind, 1, count) for kind, count in enumerate(members)]
 
     def parts(self, key: Key) -> Sequence[Collection[Node]]:
@@ -122,20 +124,20 @@ class NodeSets(ABC):
         """Empty slots, to be filled for a search."""
 
     @abstractmethod
-    def search(self, kinds: Sequence[Kind], beside: Beside, effort: PackingEffort) -> SetSearch:
+    def search(self, kinds: Sequence[MemberKind], beside: Beside, effort: PackingEffort) -> SetSearch:
         """A search in the sets, for kinds with slots of `no_slots`."""
 
 
 class AllNodes(NodeSets):
-    """The one set of all nodes, for what may be anywhere."""
+    """The one set of all nodes, for gangs without terms."""
 
     def __init__(self, nodes: NodeBook) -> None:
-        """Of these nodes."""
+        """Use these nodes."""
         self._nodes = nodes
         self.layout, self.stamp = None, ()
 
     def names(self) -> Iterable[Key]:
-        """Its name, which is empty."""
+        """The name of the one set, which is empty."""
         return ((),)
 
     def nodes(self, key: Key) -> Collection[Node]:
@@ -143,14 +145,14 @@ class AllNodes(NodeSets):
         return self._nodes.by_id.values()
 
     def key_of(self, node: Node) -> Key | None:
-        """Each node is in it."""
+        """The name of the one set."""
         return ()
 
     def no_slots(self) -> Slots:
         """Empty slots, to be filled for a search."""
         return Slots()
 
-    def search(self, kinds: Sequence[Kind], beside: Beside, effort: PackingEffort) -> SetSearch:
+    def search(self, kinds: Sequence[MemberKind], beside: Beside, effort: PackingEffort) -> SetSearch:
         """A search on all nodes."""
         return _AllSearch(self, kinds, beside, effort)
 
@@ -158,7 +160,9 @@ class AllNodes(NodeSets):
 class _AllSearch(SetSearch):
     """A search on all nodes."""
 
-    def __init__(self, sets: AllNodes, kinds: Sequence[Kind], beside: Beside, effort: PackingEffort) -> None:
+    def __init__(
+        self, sets: AllNodes, kinds: Sequence[MemberKind], beside: Beside, effort: PackingEffort
+    ) -> None:
         super().__init__(kinds, beside, effort)
         self._sets = sets
 
@@ -177,35 +181,35 @@ class _AllSearch(SetSearch):
 
     @property
     def _short(self) -> int:
-        """Number of members for which there is no slot."""
+        """Number of members without a slot."""
         return sum(max(0, kind.members - kind.slots.total) for kind in self.kinds)
 
 
 class NodeTerms(ABC):
-    """What an extension says of the nodes of a gang, as its application has asked for (`Gang.terms`)."""
+    """Nodes that an extension requires for a gang, at the request of its application (`Gang.terms`)."""
 
     @property
     @abstractmethod
     def is_strict(self) -> bool:
-        """True if a member for which room was kept may not go anywhere else."""
+        """True if a member with a reserved room may not go to other nodes."""
 
     @abstractmethod
     def sets(self, app: Application) -> NodeSets | str:
-        """The sets of nodes for the members that are placed together next, or a text why there are none."""
+        """Sets of nodes for the members that are placed together next, or the reason that there are none."""
 
     @abstractmethod
     def nodes_of(self, app: Application) -> Sequence[Collection[Node]] | None:
-        """The nodes to which members go that come later, in sets; None for any."""
+        """Sets of nodes for members that are added later, in order; None for any nodes."""
 
     @abstractmethod
-    def no_node(self, app_id: AppId, room: KeptRoom | None) -> TogetherCheck:
-        """The reason of a member that finds no node there, or near the room that is kept for it."""
+    def no_node(self, app_id: AppId, room: MemberRoom | None) -> TogetherCheck:
+        """The reason that a member finds no node there, or near the room reserved for it."""
 
 
 def sets_for(app: Application, nodes: NodeBook, *, is_gang: bool = True) -> NodeSets | str:
-    """The sets of nodes for members of the gang, or a text why there are none.
+    """The sets of nodes for members of the gang, or the reason that there are none.
 
-    A single ask, for which `is_gang` is false, may be anywhere.
+    A single ask, for which `is_gang` is false, may be on any node.
     """
     nodes.refusals_count = True
     terms: NodeTerms | None = app.gang.terms if is_gang else None
@@ -213,15 +217,15 @@ def sets_for(app: Application, nodes: NodeBook, *, is_gang: bool = True) -> Node
 
 
 def no_place(app_id: AppId, text: str, where: str = "") -> TogetherCheck:
-    """The reason of a gang that has no place; `where` names the nodes that it is about, all for none."""
+    """The reason that a gang has no room; `where` names the nodes in question, empty for all."""
     return TogetherCheck(app_id=app_id, code=NO_PLACE_TOGETHER, text=text, where=where)
 
 
 def lack_text(where: str, what: str, short: int) -> str:
-    """Text of a reason: so many of the members have no slot there."""
+    """Text of a reason: `short` of the members have no slot there."""
     return f"{where} for {what}: {f'{short} short' if short else 'its members do not fit beside each other'}"
 
 
 def rank_of(node: Node) -> tuple[object, str]:
-    """Place of a node in the partition's node order."""
+    """Rank of a node in the partition's node order."""
     return node.score, node.node_id

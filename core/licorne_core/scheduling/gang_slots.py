@@ -1,8 +1,8 @@
 """Slots: how many gang members of a class each node takes now.
 
-A table is filled once, in parts, and then follows the log of changed nodes. So a search for a blocked gang
-costs about as much as has changed since the last one. Tables are bounded in number; the least recently used
-one is dropped.
+A table is filled once, in parts, and then reads the log of changed nodes. So a search for a blocked gang
+costs about as much as the changes since the last one. The number of tables is bounded; the least recently
+used table is dropped.
 """
 
 from collections import OrderedDict
@@ -19,7 +19,7 @@ MAX_KINDS = 16
 
 
 class Slots:
-    """The slots for one class, on nodes and in total. An extension may add up those of some nodes as well."""
+    """The slots for one class, by node and in total. An extension may also sum them by groups of nodes."""
 
     __slots__ = ("slots", "total")
 
@@ -31,7 +31,7 @@ class Slots:
         """The slots of all nodes."""
 
     def put(self, node: Node, slots: int) -> None:
-        """The node has so many slots from now on."""
+        """Set the number of slots of the node."""
         more = slots - self.slots.get(node, 0)
         if not more:
             return
@@ -43,11 +43,11 @@ class Slots:
         self.moved(node, more)
 
     def moved(self, node: Node, more: int) -> None:
-        """The node has so many more slots than before."""
+        """Note that the number of slots of the node has changed by `more`."""
 
 
 class SlotTable:
-    """The slots for one class now. A refusal of the RM is a change as well (`NodeBook.refusals_count`)."""
+    """Present slots for one class. A refusal of the RM is a change as well (`NodeBook.refusals_count`)."""
 
     __slots__ = ("_ask_class", "_made_of", "_nodes", "_read", "_rest", "slots")
 
@@ -61,10 +61,10 @@ class SlotTable:
         self._rest: list[Node] = list(nodes.by_id.values())
 
     def catch_up(self, most: int) -> int:
-        """Fill another part of at most so many nodes, and read what has changed; return the looks.
+        """Fill a further part of at most `most` nodes, and read the changes; return how many were examined.
 
         Raises:
-            StillLooking: there are more nodes to look at.
+            StillLooking: there are more nodes to examine.
         """
         looks = 0
         while self._rest and looks < most:
@@ -99,13 +99,13 @@ class SlotTables:
         self._part = part
         self._tables: OrderedDict[tuple[AskClass, object], SlotTable] = OrderedDict()
         self.work = 0
-        """Nodes looked at so far."""
+        """Number of nodes examined so far."""
 
     def of(self, ask_class: AskClass, layout: object, new: Callable[[], Slots]) -> Slots:
-        """The slots of a class, up to date; `new` makes those of a `layout` (`NodeSets.layout`).
+        """The slots of a class, up to date; `new` creates those of a `layout` (`NodeSets.layout`).
 
         Raises:
-            StillLooking: the table is not full yet; the next call goes on there.
+            StillLooking: the table is not full yet; the next call continues to fill it.
         """
         key = (ask_class, layout)
         table = self._tables.get(key)
@@ -124,6 +124,6 @@ class SlotTables:
         return table.slots
 
     def _forget_others(self, layout: object) -> None:
-        """Forget the tables of former layouts, which would keep nodes that have gone."""
+        """Drop the tables of former layouts, which would keep removed nodes alive."""
         for old in [key for key in self._tables if key[1] is not None and key[1] is not layout]:
             del self._tables[old]

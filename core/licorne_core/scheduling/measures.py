@@ -1,7 +1,7 @@
-"""Remedies for asks that no node takes, such as nodes to reserve (spec §§ 8.5, 8.7, 9.2, 9.5).
+"""Remedies for asks that fit no node, such as reservations (spec §§ 8.5, 8.7, 9.2, 9.5).
 
 A remedy finds a measure for the asks of a group that have waited long enough for it. `Cycle` has a table of
-the remedies, to which features add theirs. A remedy changes waiting lines and deadlines, but no books.
+the remedies, to which features add. A remedy changes waiting lines and deadlines, but no books.
 """
 
 from abc import ABC, abstractmethod
@@ -34,37 +34,37 @@ Candidate = tuple[Queue, Application, Request, Node]
 
 
 Remedies = Mapping[type[AgedAsks], "Remedy"]
-"""Remedies by the kind of their requests, in the order in which they are asked whether they help."""
+"""Remedies by the kind of their requests, in the order in which they are tried."""
 
 
 class Remedy(ABC):
-    """One way to make room for asks that have none."""
+    """One way to make room for asks that fit no node."""
 
     def __init__(self, context: CheckContext) -> None:
-        """In the partition of the context."""
+        """Act in the partition of the context."""
         self.context = context
         self.used: Sized = ()
-        """What it has used of that which a turn allows; while this is empty, no turn concerns it."""
+        """Its consumed part of the budget of a turn; while this is empty, it needs no call at a new turn."""
         self.search: Search | None = None
-        """Its search, if the work is also counted apart (`Counters.search_work`)."""
+        """Its search, if the work is also counted separately (`Counters.search_work`)."""
 
     def begin_turn(self) -> Sequence[Blocker]:
-        """Another turn begins: the blockers that this may open."""
+        """Begin a turn; return the blockers that may open."""
         return ()
 
     @property
     def is_postponed(self) -> bool:
-        """True if asks wait for the next turn, as it has done enough for them in this one."""
+        """True if asks wait for the next turn, as it has used up its budget of this one."""
         return False
 
     @property
     def is_for_gangs(self) -> bool:
-        """True if it makes room for whole gangs; all gangs are placed whole then."""
+        """True if it makes room for whole gangs; then all gangs are placed whole."""
         return False
 
     @abstractmethod
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
-        """True if it may help; `over` is the quota that the asks exceed, None if no node takes them."""
+        """True if it may help; `over` is the quota that the asks exceed, None if they fit no node."""
 
     @abstractmethod
     def decide(self, wants: Any, request: Request, now: float) -> Any:
@@ -72,7 +72,7 @@ class Remedy(ABC):
 
 
 def note_passed_over(context: CheckContext, group: AskGroup, blocker: Blocker, now: float) -> None:
-    """Keep the reason for `explain` (spec § 8.13)."""
+    """Log the reason on the group, for `explain` (spec § 8.13)."""
     if isinstance(blocker, Supply):
         by_rm = isinstance(blocker.wanted, AskClass)
         if by_rm and now >= group.refused_at + REFUSAL_TIME:
@@ -91,12 +91,12 @@ def first_blocker(context: CheckContext, asking: Asking) -> Blocker | None:
 
 
 def is_cluster(blocker: Blocker, leaf: Queue) -> bool:
-    """True if the blocker is the size of the cluster."""
+    """True if the blocker is root's maximum, which is the size of the cluster."""
     return isinstance(blocker, QuotaShortage) and blocker.quota is leaf.lineage[-1]
 
 
 def note_over_quota(group: AskGroup, blocker: QuotaShortage, now: float) -> None:
-    """Keep the reason for `explain` that the asks of a group were passed over (spec § 8.13)."""
+    """Log on the group, for `explain`, that its asks exceed the quota (spec § 8.13)."""
     quota = blocker.quota
     by_queue = isinstance(quota, Queue)
     group.attempted |= by_queue

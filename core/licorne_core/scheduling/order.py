@@ -11,24 +11,24 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from math import inf
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from licorne_core.config.schema import AppSortPolicy
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.queue import Queue, quotients
+from licorne_core.model.queues.users import UserApps
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ranking import NO_PRIORITY, Key, Ranking, clamp_priority
 
 
 def queue_key(queue: Queue, *, priority_sort: bool, types: tuple[str, ...]) -> Key:
-    """Place of a queue among its siblings: priority and share, then the larger pending first.
+    """Sort key of a queue among its siblings: priority and shares, then the larger pending first.
 
-    Reads the priority and the share that the queue carries, so these have to be up to date.
-    `priority_sort` is the parent's. Pending is compared type by type in the order of `types`:
+    Reads the priority and the shares that the queue carries, so these have to be up to date.
+    `priority_sort` is the parent's. Pending amounts are compared type by type in the order of `types`:
     a total order that agrees with the partial order «larger in every type» of § 4.10. Siblings may
     have a precedence, which comes before their shares.
     """
@@ -37,42 +37,72 @@ def queue_key(queue: Queue, *, priority_sort: bool, types: tuple[str, ...]) -> K
     if queue.precedence is not None:
         first = queue.precedence.of_queue(queue)
         if priority_sort:
-            return (-queue.counted_priority, first, queue.share, tie, queue.path)
-        return (first, queue.share, -queue.counted_priority, tie, queue.path)
+            return (-queue.counted_priority, first, queue.shares, tie, queue.path)
+        return (first, queue.shares, -queue.counted_priority, tie, queue.path)
     if priority_sort:
-        return (-queue.counted_priority, queue.share, tie, queue.path)
-    return (queue.share, -queue.counted_priority, tie, queue.path)
+        return (-queue.counted_priority, queue.shares, tie, queue.path)
+    return (queue.shares, -queue.counted_priority, tie, queue.path)
+
+
+def place_in_order(app: Application, place: Key, types: tuple[str, ...]) -> tuple[Key, ...]:
+    """Sort key of an ask in the order of the whole partition; `place` is its place in the application.
+
+    Priorities and shares that the queues carry have to be up to date.
+    """
+    keys: list[Key] = []
+    for queue in reversed(app.leaf.lineage):
+        parent = queue.parent
+        if parent is not None:
+            keys.append(queue_key(queue, priority_sort=parent.settings.priority_sort, types=types))
+    return (*keys, *place_in_leaf(app), place)
+
+
+def place_in_leaf(app: Application) -> tuple[Key, ...]:
+    """Sort key of an application in the order of its leaf: before its own, that of its user if it is ranked
+    among theirs."""
+    key = app_key(app, app.leaf)
+    return (key,) if app.peers is None else (app.peers.key, key)
 
 
 BEHIND_ALL: Final = 2**40
-"""Puts an application behind all others (`GangUnits.behind`): it exceeds every priority and unix time."""
+"""Orders an application after all others (`GangUnits.behind`): it exceeds every priority and unix time."""
 
 
 def app_key(app: Application, leaf: Queue) -> Key:
-    """Place of an application in its leaf by the leaf's sort policy (spec § 5.2).
+    """Sort key of an application in its leaf by the leaf's sort policy, in a fair one among those of its user
+    (spec § 5.2).
 
-    Its priority is the highest of its asks, with the bonus that it may have. A gang that has what it
-    needs comes behind all others.
+    Its priority is the highest of its asks, plus its bonus if it has one. A gang that has its minimum
+    comes after all others.
     """
     priority, submitted = -max(app.priorities.top, app.raised), app.submission_time
     settings, units = leaf.settings, app.gang.units
     behind = units is not None and units.behind
     if settings.app_sort is AppSortPolicy.FAIR:
         usage = fair_usage(app, leaf)
-        if leaf.precedence_inside is not None:
-            usage.insert(0, leaf.precedence_inside.of_app(app, leaf))
         if settings.priority_sort:
             return (priority + BEHIND_ALL if behind else priority, usage, submitted, app.app_id)
-        if behind:
-            usage.insert(0, inf)
         return (usage, priority, submitted, app.app_id)
     if settings.priority_sort:
         return (priority + BEHIND_ALL if behind else priority, submitted, app.app_id)
     return (submitted + BEHIND_ALL if behind else submitted, priority, app.app_id)
 
 
+def user_key(apps: UserApps, leaf: Queue) -> Key:
+    """Sort key in a fair leaf of applications of one user: the user's share of what is due to the leaf.
+
+    Users are compared as sibling queues are: by the priority of the first application, by the precedence that
+    the leaf may have, and by shares. Of users with equal shares, the first applications decide.
+    """
+    first = apps.first_key()
+    rank = first[0] if leaf.settings.priority_sort else apps.behind
+    before = leaf.precedence_inside
+    past = 0.0 if before is None else before.of_user(apps.name, leaf)
+    return (rank, past, quotients(apps.allocated, leaf.denominators), first)
+
+
 def fair_usage(app: Application, leaf: Queue) -> list[float]:
-    """The application's shares, largest first; a type without guarantee counts raw (spec § 5.2)."""
+    """The application's shares, largest first; for a type without guarantee, its amount (spec § 5.2)."""
     guaranteed = leaf.guaranteed
     if guaranteed is None:
         return sorted([float(used) for used in app.allocated.values()], reverse=True)
@@ -103,7 +133,7 @@ def settle_priority(queue: Queue) -> None:
 
 
 def raise_by(app: Application, bonus: int) -> bool:
-    """Order the application by a priority so much above that of its asks; True if that changes it."""
+    """Order the application by a priority that is higher by `bonus`; True if that changes the priority."""
     before = app.raised
     app.bonus = bonus
     app.raised = clamp_priority(app.priorities.top + bonus) if bonus else NO_PRIORITY
@@ -114,7 +144,7 @@ def raise_by(app: Application, bonus: int) -> bool:
 
 
 def count_raised(leaf: Queue, before: int, after: int) -> None:
-    """Let a leaf count a raised priority in place of another one, NO_PRIORITY for none."""
+    """Replace a raised priority in the counts of a leaf; NO_PRIORITY for none."""
     if before != NO_PRIORITY:
         leaf.priorities.remove(before)
     if after != NO_PRIORITY:
@@ -122,11 +152,21 @@ def count_raised(leaf: Queue, before: int, after: int) -> None:
     settle_priority(leaf)
 
 
+Above = Queue | UserApps | Application
+"""What is above an item of a priority pass."""
+
+
+def path_above(app: Application) -> Sequence[Queue | UserApps]:
+    """What is above an application, up to root."""
+    lineage: Sequence[Queue] = app.leaf.lineage
+    return lineage if app.peers is None else (app.peers, *lineage)
+
+
 T = TypeVar("T")
 
 
 class PriorityPass(ABC, Generic[T]):
-    """Items of one kind that come before the regular pass; `ready` ones are to be tried.
+    """Items of one kind that precede the regular pass; `ready` ones are to be tried.
 
     Always true: every ready item is in `_new`, or ranked in its parent, and each element of its path
     to root in the next one. `Ranks` reports every changed key.
@@ -135,12 +175,12 @@ class PriorityPass(ABC, Generic[T]):
     def __init__(self) -> None:
         """Start empty."""
         self._blockers: dict[T, tuple[Blocker, ...]] = {}
-        self._rankings: dict[Queue | Application, Ranking[Any]] = {}
+        self._rankings: dict[Above, Ranking[Any]] = {}
         self._new: dict[T, None] = {}
         self.ready: dict[T, None] = {}
 
     @abstractmethod
-    def path_up(self, item: T) -> Sequence[Queue | Application]:
+    def path_up(self, item: T) -> Sequence[Above]:
         """Path from the item's parent up to root; constant while the item is ready."""
 
     @abstractmethod
@@ -181,14 +221,14 @@ class PriorityPass(ABC, Generic[T]):
         return first
 
     def set_aside(self, item: T) -> None:
-        """Make the item not ready."""
+        """Make the item not ready, so that it is not tried; nothing if it is not."""
         if item not in self.ready:
             return
         del self.ready[item]
         if item in self._new:
             del self._new[item]
             return
-        member: T | Queue | Application = item
+        member: T | Above = item
         for place in self.path_up(item):
             ranking = self._rankings[place]
             ranking.discard(member)
@@ -210,10 +250,15 @@ class PriorityPass(ABC, Generic[T]):
         self.set_aside(item)
 
     def app_key_changed(self, app: Application) -> None:
-        """Rank the application anew in its leaf; its asks keep their ranking."""
-        ranking = self._rankings.get(app.leaf)
+        """Rank the application anew in its leaf; its own items keep their ranking."""
+        ranking = self._rankings.get(app.leaf if app.peers is None else app.peers)
         if ranking is not None and app in ranking:
             ranking.put(app, app_key(app, app.leaf))
+
+    def user_key_changed(self, apps: UserApps, leaf: Queue) -> None:
+        """Rank the applications of a user anew in their leaf."""
+        if apps in self._rankings:
+            self._rankings[leaf].put(apps, apps.key)
 
     def queue_key_changed(self, queue: Queue, key: Key) -> None:
         """Rank the queue among its siblings under the key."""
@@ -227,7 +272,7 @@ class PriorityPass(ABC, Generic[T]):
 
     def _enter(self, item: T, types: tuple[str, ...]) -> None:
         """Rank the item in its parent, and each element of its path in the next one."""
-        member: T | Queue | Application = item
+        member: T | Above = item
         key = self.key(item)
         for place in self.path_up(item):
             ranking = self._rankings.get(place)
@@ -239,6 +284,8 @@ class PriorityPass(ABC, Generic[T]):
             member = place
             if isinstance(place, Application):
                 key = app_key(place, place.leaf)
+            elif isinstance(place, UserApps):
+                key = place.key
             elif place.parent is not None:
                 priority_sort = place.parent.settings.priority_sort
                 key = queue_key(place, priority_sort=priority_sort, types=types)
@@ -255,8 +302,8 @@ class Holder(NamedTuple):
 class ReservedAsks(PriorityPass[Reservation]):
     """All reservations of a partition.
 
-    Only pending asks are tried: while the RM is asked about an ask, its promise rests. After a failed
-    try a reservation waits for a change of its node, too. For reviews the reservations form a ring, in
+    Only pending asks are tried: while the RM is asked about an ask, its promise is paused. After a failed
+    try a reservation also waits for a change of its node. For reviews the reservations form a ring, in
     order of creation.
     """
 
@@ -274,7 +321,7 @@ class ReservedAsks(PriorityPass[Reservation]):
         return iter(self._holders)
 
     def next_ones(self, most: int) -> list[Reservation]:
-        """At most so many reservations, which follow those of the last call in the ring."""
+        """At most `most` reservations, which follow those of the last call in the ring."""
         part = list(islice(self._holders, most))
         for reservation in part:
             self._holders.move_to_end(reservation)
@@ -291,7 +338,7 @@ class ReservedAsks(PriorityPass[Reservation]):
         return self._holders.pop(reservation)
 
     def wake(self, items: Iterable[Reservation]) -> None:
-        """Make those reservations ready whose asks are pending."""
+        """Make those of the reservations ready whose asks are pending."""
         super().wake(item for item in items if self._holders[item].request.is_pending)
 
     def holder(self, reservation: Reservation) -> Holder:
@@ -311,10 +358,10 @@ class ReservedAsks(PriorityPass[Reservation]):
         """Wake all asks, as anything may have changed."""
         self.wake(self._holders)
 
-    def path_up(self, item: Reservation) -> Sequence[Queue | Application]:
-        """The application of the reservation, and the queues above."""
+    def path_up(self, item: Reservation) -> Sequence[Above]:
+        """The application of the reservation, its user's in a fair leaf, and the queues above."""
         holder = self._holders[item]
-        return (holder.app, *holder.leaf.lineage)
+        return (holder.app, *path_above(holder.app))
 
     def key(self, item: Reservation) -> Key:
         """Place of the ask, which is constant while it is pending."""

@@ -1,7 +1,7 @@
-"""What the kernel asks about the RM's say in nodes; a standard feature answers (spec § 8.4).
+"""Interface of the kernel to predicate checks, which a standard feature implements (spec § 8.4).
 
-Before an ask with a predicate is placed on a node, the RM may have to agree. Meanwhile the request is
-*assumed*: it is booked, and is either confirmed or pending again (`handlers/assumed.py`).
+Before an ask with a predicate is placed on a node, the RM may have to accept the node. Meanwhile the request
+is *assumed*: it is booked, and is later confirmed or pending again (`handlers/assumed.py`).
 """
 
 from abc import ABC, abstractmethod
@@ -25,22 +25,22 @@ class Assumed(NamedTuple):
 
 
 class NodeQuestion(NamedTuple):
-    """A decision: ask the RM about these nodes for the class of each ask, and do nothing yet."""
+    """A decision: ask the RM about these nodes for the class of each ask, and place nothing yet."""
 
     app: Application
     questions: Sequence[tuple[Request, Sequence[Node]]]
 
 
 class Predicates(ABC):
-    """What the RM has to be asked in one partition, and the requests that wait for its answers."""
+    """Predicate checks of one partition, and the requests that wait for answers."""
 
     closed_checks: int
-    """Number of checks that were closed: what depends on answers may have changed with each."""
+    """Number of closed checks: after each, decisions that depend on answers may change."""
 
     @property
     @abstractmethod
     def owed(self) -> Blocker:
-        """Blocks asks while too many wait for answers."""
+        """Blocks asks while too many requests wait for answers."""
 
     @property
     @abstractmethod
@@ -54,9 +54,9 @@ class Predicates(ABC):
 
     @abstractmethod
     def is_needed(self, ask_class: AskClass, node: Node, *, allocate: bool = True) -> bool:
-        """True if the RM has to be asked before an ask of the class may go to the node.
+        """True if the RM has to be asked before an ask of the class may be placed on the node.
 
-        Without `allocate`, before room is kept for the ask.
+        Without `allocate`, before room there is reserved for the ask.
         """
 
     @abstractmethod
@@ -65,16 +65,16 @@ class Predicates(ABC):
 
     @abstractmethod
     def ask(self, request: Request, node: Node) -> Call:
-        """The question whose answer decides if the request may go to the node in its present state."""
+        """The check whose answer decides if the request may be placed on the node in its present state."""
 
     @abstractmethod
     def ask_to_reserve(self, request: Request, node: Node) -> Call:
-        """The question whose answer decides if room on the node may be kept for the ask."""
+        """The check whose answer decides if room on the node may be reserved for the ask."""
 
     @abstractmethod
     def wait(self, call: Call, assumed: Assumed) -> None:
-        """Let an assumed request wait for the answer."""
+        """Let an assumed request wait for the answer of the check."""
 
     @abstractmethod
     def leave(self, request: Request) -> None:
-        """Let the request wait no longer."""
+        """Stop the wait of the request."""

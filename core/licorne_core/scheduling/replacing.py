@@ -1,6 +1,6 @@
 """Applications with placeholders, which real asks may replace (spec § 6.5).
 
-They come behind the reserved asks and before the queues. An application is tried when its asks or
+They are tried after the reserved asks and before the queues. An application is tried when its asks or
 placeholders have changed, or when a node that the RM refused changes.
 """
 
@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
-from licorne_core.model.apps.requests import Place, Request
+from licorne_core.model.apps.requests import AskPlace, Request
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.order import PriorityPass, app_key
+from licorne_core.scheduling.order import Above, PriorityPass, app_key, path_above
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.ranking import Key
 
@@ -20,7 +19,7 @@ from licorne_core.values.ranking import Key
 class Replacement(NamedTuple):
     """A decision: the real ask replaces the placeholder, and runs on the node.
 
-    `elsewhere`: the ask takes room on the node other than the placeholder's, mostly on another node.
+    `elsewhere`: the ask takes room other than the placeholder's, usually on another node.
     """
 
     app: Application
@@ -47,10 +46,9 @@ class ReplacingApps(PriorityPass[Application]):
         self._refused: dict[Node, dict[Application, None]] = {}
         self._watched: dict[Application, tuple[Node, ...]] = {}
 
-    def path_up(self, item: Application) -> Sequence[Queue | Application]:
-        """The application's leaf, and the queues above."""
-        lineage: Sequence[Queue] = item.leaf.lineage
-        return lineage
+    def path_up(self, item: Application) -> Sequence[Above]:
+        """The application's leaf, before it in a fair one those of its user, and the queues above."""
+        return path_above(item)
 
     def key(self, item: Application) -> Key:
         """Key of the application in its leaf, as in the regular pass."""
@@ -95,10 +93,10 @@ class ReplacingApps(PriorityPass[Application]):
                 del self._refused[node]
 
 
-def first_asks(app: Application) -> Iterator[tuple[Place, TaskGroup]]:
+def first_asks(app: Application) -> Iterator[tuple[AskPlace, TaskGroup]]:
     """First ask of each group of real asks with a free placeholder, and its task group.
 
-    Asks of one group fit alike, so one is enough.
+    Asks of one group fit the same nodes, so one is enough.
     """
     if app.gang.free_count:
         for group in app.groups.values():

@@ -1,4 +1,4 @@
-"""Base of the rules that can stop an ask, and what they read (`checks.py` has the rules)."""
+"""Base of the rules that can stop an ask, and the state that they read (`checks.py` has the rules)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from licorne_core.model.effort import Effort
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.tree import QueueTree
-from licorne_core.model.quotas import Tally
+from licorne_core.model.quotas import ApplicationTotals
 from licorne_core.model.rm_context import Journal, RmContext
 from licorne_core.scheduling.calls import OpenCalls
 from licorne_core.scheduling.escalation import Escalation
@@ -25,7 +25,7 @@ from licorne_core.scheduling.predicates import Predicates
 from licorne_core.scheduling.stays import Stays
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.dirty import Dirty
-from licorne_core.scheduling.waiting.waiting import Watch
+from licorne_core.scheduling.waiting.waiting import BlockedItemEvents
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.ids import AppId, NodeId, PartitionName
 from licorne_core.values.slices import Tuning
@@ -51,31 +51,31 @@ class CheckContext:
     calls: OpenCalls
     """Open questions to the RM."""
     timers: Timers[Timer]
-    watch: Watch
+    watch: BlockedItemEvents
     journal: Journal
     core: Core
     effort: Effort
     claims: Claims
-    tally: Tally
+    tally: ApplicationTotals
     stays: Stays
     tuning: Tuning
     may_hold: bool
-    """True if nodes may be held for asks that found none."""
+    """True if nodes may be reserved for asks that fit no node."""
     rm: RmContext
-    """Common parts of the partitions of its RM."""
+    """State shared by the partitions of the RM."""
     predicates: Predicates = field(init=False)
-    """The RM's say in nodes, which a standard feature has."""
+    """Predicate checks, implemented by a standard feature."""
     extensions: dict[str, Any] = field(default_factory=dict)
-    """Those of the partition by their names, for what is theirs."""
+    """State of extensions in the partition, by their names; each reads its own."""
     flags: Mapping[str, bool] = field(default_factory=dict)
     """Flags of extensions that are on in the RM's extra configuration."""
     seeking: tuple[Any, ...] = ()
-    """Those that find nodes for kept rooms."""
+    """Extensions that find nodes for rooms reserved for gang members."""
     visited: tuple[Any, ...] = ()
     pauses: tuple[Any, ...] = ()
-    """Those that may pause an application."""
+    """Extensions that may pause an application."""
     pausing: int = 0
-    """Bits of these, which the leaves have where they do."""
+    """Bits of these extensions, which a leaf has in `interests` if its applications may be paused."""
 
 
 IN_GANG: Final = 1
@@ -83,49 +83,49 @@ IN_GANG: Final = 1
 WITH_PREDICATE: Final = 2
 """Interest in asks with a predicate, whose nodes the RM has to accept."""
 RESERVED: Final = 4
-"""Of an ask with a reserved node: rules that spare it are left out."""
+"""Interest of asks with a reserved node: rules that spare such asks are left out."""
 
 
-class Place(IntEnum):
-    """Where a rule stands in the order of the pass: those of a place go by the tables of features."""
+class RulePlace(IntEnum):
+    """Order of a rule in the pass. Rules of the same place are in the order of the table of features."""
 
-    # Of all asks of an application.
+    # Rules for all asks of an application.
     PARTITION = 1
-    """No turn comes to such partitions."""
+    """Such a partition gets no turn."""
     STATE = 2
-    """No pass comes to such applications."""
+    """Such an application is not tried in a pass."""
     TURN = 3
-    """Others come first."""
+    """It does not get its turn, as others are served first."""
     MARK = 4
     """Only an operator can remove the obstacle."""
     PAUSE = 5
-    """Reads the application alone."""
+    """The rule reads only the application."""
     START = 6
-    """Stops all asks, so it comes before any ask rule; behind pauses, whose end is known."""
-    # Of one ask.
+    """It stops all asks, so it precedes the rules for one ask; it follows pauses, whose end is known."""
+    # Rules for one ask.
     DUE = 11
-    """No pass tries the ask before."""
+    """The ask is not tried in a pass before."""
     PLACEHOLDER = 12
-    """Room is kept for the ask, or has to be left before it is placed elsewhere."""
+    """Room is reserved for the ask, or has to be given up before it is placed on other nodes."""
     TIME = 13
-    """Only time can remove the obstacle: before maxima, as preemption does not help."""
+    """Only time can remove the obstacle: it precedes maxima, as preemption does not help."""
     QUOTA = 14
-    """All maxima come before the nodes, as they are fewer."""
+    """Maxima precede the search for nodes, as there are fewer of them."""
     ANSWER = 15
     """The RM could not be asked about a node that is found."""
     TOGETHER = 16
-    """Takes the place of the search for a node."""
+    """It replaces the search for a node."""
 
 
 class Rule(ABC):
     """A rule for asks. `who` is an `Application` if it is for all its asks, or else an `Asking`.
 
-    Those of a feature are in its `rules.py`, as `RULES` for applications or asks by their places.
+    Rules of a feature are in its `rules.py`, as `RULES`, for applications or asks by their places.
     """
 
     def __init__(
         self,
-        place: Place,
+        place: RulePlace,
         codes: tuple[str, ...],
         parks: type[Blocker] | None = None,
         *,
@@ -139,19 +139,19 @@ class Rule(ABC):
         self.parks = parks
         """Kind of its blockers; None if no pass tries asks that break the rule."""
         self.interest = interest
-        """Bits of `interests`: the pass asks for it only where the application has one, or for a rule of asks
-        its leaf has. 0 for a rule that is always asked for."""
+        """Bits of `interests`. A pass evaluates the rule only if the application has one of the bits or, for
+        a rule for asks, its leaf has; 0 means always."""
         self.spares_reserved = spares_reserved
         """True if the rule does not stop asks with a reserved node (spec § 8.6)."""
         self.found_by_search = found_by_search
-        """True if a search of nodes finds its blockers, and not the comparison."""
+        """True if the search for nodes finds its blockers, not the comparison."""
 
     @abstractmethod
     def obstacle(self, context: CheckContext, who: Any) -> Any:
         """First obstacle by this rule; None if the rule is met."""
 
     def blocker(self, context: CheckContext, who: Any, obstacle: Any) -> Blocker | None:
-        """Blocker that asks with this obstacle are parked with."""
+        """Blocker with which asks with this obstacle are parked."""
         return None
 
     @abstractmethod
@@ -159,19 +159,19 @@ class Rule(ABC):
         """All comparisons of the rule with their operands; with an obstacle, one has failed."""
 
     def named(self, obstacle: Any) -> tuple[str, str]:
-        """Code of an obstacle, and its subject: the queue or such, or the user or group ``in`` a queue."""
+        """Code of an obstacle, and its subject: a queue or other thing, or a user or group ``in`` a queue."""
         return self.codes[0], ""
 
 
 def in_order(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """The rules by their places, those of one place as they come."""
+    """The rules by their places; rules of one place keep their order."""
     return tuple(sorted(rules, key=lambda rule: rule.place))
 
 
 def by_interests(rules: Iterable[Rule]) -> tuple[int, Mapping[int, tuple[Rule, ...]]]:
-    """The rules that the pass asks for, by the interests of an ask; and all bits that make a difference.
+    """The rules that the pass evaluates, by the interests of an ask; and all bits that make a difference.
 
-    A rule that an ask cannot break is left out, so that the ask pays for none of them.
+    A rule that an ask cannot break is left out, so that it costs such asks nothing.
     """
     tried = [rule for rule in rules if rule.parks and not rule.found_by_search]
     differ = RESERVED

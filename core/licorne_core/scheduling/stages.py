@@ -1,4 +1,4 @@
-"""Stages: what a pass tries before it goes down the queues, and behind them."""
+"""Stages: parts of a pass that precede or follow the queues."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sized
@@ -9,29 +9,29 @@ from licorne_core.scheduling.gang_placement import GangSearch
 from licorne_core.scheduling.rules import CheckContext
 
 Decision = Any
-"""A `Candidate`, or a decision by which no single ask is placed: a table of handlers has its type."""
+"""A `Candidate`, or a decision that places no single ask; the table of handlers has its type."""
 
 
 class Position(IntEnum):
-    """Where a stage stands in a pass; those of a position go by the table of their features."""
+    """Position of a stage in a pass. Stages of one position are in the order of the table of features."""
 
     OVERDUE = 1
-    """What has waited for the end of a pass for too long."""
+    """Items that have waited too long for the end of a pass."""
     CLAIMS = 2
     RESERVED = 3
     REPLACING = 4
     BEHIND = 5
-    """Behind the queues, as nothing else can be decided, and nothing waits for the next turn."""
+    """After the queues, if nothing else can be decided and nothing waits for the next turn."""
 
 
 class Stage(ABC):
-    """A part of the pass beside the queues. It is asked only while something is `ready`."""
+    """A part of the pass beside the queues. It is called only while something is `ready`."""
 
     gangs: GangSearch
-    """That of the pass, which is there before the first turn."""
+    """The search for gangs of the pass; set before the first turn."""
 
     def __init__(self, context: CheckContext, position: Position, ready: Sized) -> None:
-        """In the partition of the context. `ready` is empty while there is nothing to do."""
+        """Act in the partition of the context. `ready` is empty while there is nothing to do."""
         self.context = context
         self.position = position
         self.ready = ready
@@ -45,10 +45,10 @@ class Stage(ABC):
 
 
 class Claimed(Stage):
-    """Asks that hold a claim: they are placed, or their claim is planned anew."""
+    """Asks with a claim: they are placed, or their claim is planned anew."""
 
     def __init__(self, context: CheckContext) -> None:
-        """In the partition of the context."""
+        """Act in the partition of the context."""
         super().__init__(context, Position.CLAIMS, context.claims.held)
 
     def decide(self, now: float) -> Decision | None:

@@ -1,4 +1,4 @@
-"""Allocations that were to be stopped, and run on for a while (`RequestState.NOTICED`)."""
+"""Noticed victims: they will be stopped, but run on for a while (`RequestState.NOTICED`)."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from licorne_core.values.timers import Timer, Timers
 
 
 class Stay:
-    """A victim that runs on for a while, as an extension has put its stop off, until its deadline fires.
+    """A noticed victim: an extension has delayed its stop until the deadline fires.
 
     Times are in unix seconds.
     """
@@ -18,46 +18,46 @@ class Stay:
     def __init__(
         self, record: PreemptionRecord, stops_at: float, words: str, timers: Timers[Timer], timer: Timer
     ) -> None:
-        """Set its deadline; `words` tell of it in explanations."""
+        """Set its deadline; `words` describe the delay in explanations."""
         self.record = record
-        """The record for the ledger, once the victim is stopped."""
+        """The record for the ledger, added when the victim is stopped."""
         self.stops_at = stops_at
-        """Time at which the victim is stopped, if it is still to be."""
+        """Time at which the victim is stopped, unless it is spared."""
         self.words = words
         self._timers, self._timer = timers, timer
         timers.set(timer, stops_at)
 
     def stop_at(self, time: float) -> None:
-        """It is stopped at another time."""
+        """Change the time of the stop."""
         self.stops_at = time
         self._timers.set(self._timer, time)
 
     def reconsider(self, now: float) -> None:
-        """Have it decided at once if the victim goes on: what chose it may have changed."""
+        """Decide at once whether the victim is spared, as the reason for its choice may have changed."""
         self._timers.set(self._timer, now)
 
     def is_due(self, now: float) -> bool:
-        """True if that is decided now in any case."""
+        """True if the decision is due now in any case."""
         deadline = self._timers.deadline(self._timer)
         return deadline is not None and deadline <= now
 
     def end(self, stays: "Mapping[Request, Stay]", *, stopped: bool) -> None:
-        """The victim is `stopped`, goes on for good, or has ended; `stays` are the others."""
+        """The victim is `stopped`, is spared, or has ended; `stays` are the others."""
         self._timers.cancel(self._timer)
 
 
 Stays = dict[Request, Stay]
-"""Those of a partition, of which there are no records yet."""
+"""The noticed victims of a partition, which have no records in its ledger yet."""
 
 
 def end_stay(stays: Stays, request: Request, *, stopped: bool = False) -> Stay:
-    """A victim that ran on for a while is `stopped`, goes on for good, or has ended."""
+    """End the delay of a victim, which is `stopped`, is spared, or has ended."""
     stay = stays.pop(request)
     stay.end(stays, stopped=stopped)
     return stay
 
 
 def ask_again(stays: Stays, now: float) -> None:
-    """Have it decided at once which victims go on: what chose them may have changed."""
+    """Decide at once which victims are spared, as the reason for their choice may have changed."""
     for stay in stays.values():
         stay.reconsider(now)

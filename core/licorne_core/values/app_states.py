@@ -1,4 +1,4 @@
-"""The states of an application, as RMs and readers know them (spec § 5.1)."""
+"""The states of an application, as they are published to RMs and readers (spec § 5.1)."""
 
 from enum import StrEnum
 

@@ -18,8 +18,8 @@ NO_TAGS: Mapping[str, str] = {}
 class Shape:
     """Resources and required node of an ask. Asks of one shape fit the same nodes.
 
-    Where room is claimed for later it is free to asks that end before: there the declared `runtime` belongs
-    to the shape, in seconds. Elsewhere, and for none, it is endless.
+    Where an extension holds room for later starts, that is free to asks that end before. There the declared
+    `runtime`, in seconds, is a part of the shape. It is infinite elsewhere, and without a declared one.
     """
 
     __slots__ = ("_hash", "has_negative", "items", "required_node", "resources", "runtime")
@@ -65,14 +65,14 @@ class Shape:
 class AskClass:
     """Shape and predicate of an ask: asks of one class fit the same nodes.
 
-    With a predicate the RM judges nodes; its answers are equal for equal texts. Creators of many asks
+    With a predicate the RM decides about nodes; its answers are equal for equal texts. Creators of many asks
     share one object among asks of equal resources.
     """
 
     __slots__ = ("_hash", "items", "predicate", "required_node", "runtime", "shape")
 
     def __init__(self, shape: Shape, predicate: str | None = None) -> None:
-        """Create the class of a shape; without a `predicate` the RM judges no nodes."""
+        """Create the class of a shape; without a `predicate` the RM is not asked about nodes."""
         self.shape = shape
         self.predicate = predicate
         self.items: Items = shape.items
@@ -118,8 +118,8 @@ class AskClass:
 class Ask:
     """A request for one allocation (spec § 5.3); immutable.
 
-    `create_time` is in unix seconds; None means the time of arrival. `node_id` is set if the RM
-    knows the node: of an existing allocation that is replayed, or of one that the RM placed itself.
+    `create_time` is in unix seconds; None means the time of arrival. `node_id` is set if the RM names the
+    node: of an existing allocation that it replays, or of one that it placed itself.
 
     The class is no frozen dataclass, as freezing doubles the cost of creation. `__init__` is written
     out, as mypyc does not compile that of a dataclass, which takes seven times as long.
@@ -238,11 +238,11 @@ class Allocation:
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """Room on a node that is kept for an ask, since `time` in unix seconds.
+    """Room on a node that is reserved for an ask, since `time` in unix seconds.
 
     An ask has at most one reservation. So has a node, but asks that require the node (`required`) may
-    share it. A reservation with a promise may have lost its node: then `node_id` is None
-    (`ledger/promises.py`). Compared by identity.
+    share it, and so may asks with promises of what its victims free. A reservation with a promise may
+    have lost its node: then `node_id` is None (`ledger/promises.py`). Compared by identity.
     """
 
     app_id: AppId
@@ -259,6 +259,8 @@ class Reservation:
     (`standard/reservations/review.py`)."""
     gives_way: bool = False
     """True if the last review found that it gives way to asks within their queue's guarantee."""
+    provisional: bool = False
+    """True if the cluster was full when it was made: it keeps no victims from other asks."""
 
 
 class HolderReason(NamedTuple):
@@ -296,7 +298,7 @@ class QueueReservations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationBound:
-    """A reached bound on reserved nodes: `most` for `whom`, set by the configuration's `key`."""
+    """A reached bound on reserved nodes: `most` nodes for `whom`, set by the configuration's `key`."""
 
     whom: str
     reserved: int

@@ -61,7 +61,7 @@ class QueueCounters:
     applications_rejected: int = 0
     """Applications that named the queue, and were rejected."""
     checkpoints: int = 0
-    """Checkpoints that RMs have said of its allocations."""
+    """Checkpoints that RMs have reported for its allocations."""
 
 
 @dataclass(slots=True)

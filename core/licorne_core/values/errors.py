@@ -71,7 +71,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class TextPlace:
     """Place in the text of a configuration: path of keys, and line and column from 1."""
 
     path: str = ""

@@ -202,7 +202,7 @@ class Acl:
 
 
 def without_blanks_at_commas(text: str) -> str:
-    """The access list without blanks at commas, which begin the groups by mistake."""
+    """The access list without blanks at commas: such a blank would begin the groups by mistake."""
     before, *behind = text.split(",")
     for part in behind:
         before = f"{before.rstrip()},{part.lstrip()}"
@@ -218,8 +218,8 @@ def _names(text: str, allowed: Callable[[str], bool], dropped: list[str]) -> fro
 def fits_pattern(pattern: str, name: str) -> bool:
     """True if the pattern, in which `WILDCARD` stands for any characters, describes the whole name.
 
-    Each text between two of them is searched once, from the left, so that the time is bounded by
-    the length of the name for each.
+    Each text between two wildcards is searched once, from the left, so that the time is at most the
+    number of these texts times the length of the name.
     """
     first, *rest = pattern.split(WILDCARD)
     if not rest:

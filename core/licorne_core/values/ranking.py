@@ -255,13 +255,13 @@ class PriorityCounts:
         return True
 
     def add_all(self, others: "PriorityCounts") -> None:
-        """Count all of the others as well."""
+        """Add the counts of the others."""
         for priority, count in others._counts.items():
             self.add(priority)
             self._counts[priority] += count - 1
 
     def remove_all(self, others: "PriorityCounts") -> None:
-        """Count all of the others no more."""
+        """Subtract the counts of the others."""
         for priority, count in others._counts.items():
             self._counts[priority] -= count - 1
             self.remove(priority)

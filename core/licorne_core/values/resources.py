@@ -17,9 +17,9 @@ INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)
 EMPTY: Resources = {}
 MAX_RESOURCE_TYPES = 4096
-"""Resource types that a partition may ever hear of: all of them count in every queue's key."""
+"""Most resource types that may ever be named in a partition: every queue's sort key has all of them."""
 BOUNDLESS: Final = 2**44
-"""Amount of a floating resource on each node: more than all asks, and no total leaves int64."""
+"""Amount of a floating resource that each node offers: more than all asks need, and no sum exceeds int64."""
 
 
 def clamp(value: int) -> int:
@@ -122,7 +122,7 @@ def refund(total: dict[str, int], items: Items) -> None:
 def describe(size: Resources) -> str:
     """Text of the amounts as the older core writes them: ``map[memory:10 vcore:5]``, sorted by name.
 
-    It is for messages that shims know: refusals, events, and problems of a configuration.
+    It is for messages whose form shims rely on: refusals, events, and problems of a configuration.
     """
     return f"map[{' '.join(f'{name}:{size[name]}' for name in sorted(size))}]"
 
@@ -192,7 +192,7 @@ def parse_quantity(name: str, text: str) -> int:
 
 
 def quantities(name: str) -> str:
-    """What a quantity of the resource may be, in words."""
+    """Description of the legal quantities of the resource, for error messages."""
     suffixes = [*(["m"] if name == VCORE else []), *filter(None, _FACTORS)]
     return f"a whole number, alone or with {', '.join(suffixes)}"
 

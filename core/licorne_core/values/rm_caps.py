@@ -64,7 +64,7 @@ class RmCounts:
     ended_memory: int
 
 
-class Shortage(IntEnum):
+class MemoryShortage(IntEnum):
     """Requests refused as the process is short of memory."""
 
     NONE = 0
@@ -79,13 +79,13 @@ class MemoryPressure:
 
     def __init__(self) -> None:
         """Start without a shortage."""
-        self.shortage = Shortage.NONE
+        self.shortage = MemoryShortage.NONE
         self.reason = ""
         """Message of refusals."""
         self.share = 0
         """Equal share of each RM, in estimated bytes."""
 
-    def set(self, shortage: Shortage, reason: str, held: Collection[int]) -> None:
+    def set(self, shortage: MemoryShortage, reason: str, held: Collection[int]) -> None:
         """Set the pressure; `held` has the estimated bytes of each RM."""
         self.shortage = shortage
         self.reason = reason
@@ -97,9 +97,9 @@ class MemoryPressure:
         `new` is true for an ask that does not run yet. With `NEW`, only RMs with an equal share or
         more are refused, so that the use of one RM does not cost another its asks.
         """
-        if self.shortage is Shortage.ALL:
+        if self.shortage is MemoryShortage.ALL:
             return True
-        return self.shortage is Shortage.NEW and new and memory >= self.share
+        return self.shortage is MemoryShortage.NEW and new and memory >= self.share
 
 
 class Holdings:
@@ -141,7 +141,7 @@ class Holdings:
         """Check that an ask or allocation may be added; `exists` if the RM runs it already."""
         if self.asks >= self.caps.asks:
             self._refuse(f"allocation {key}", self.asks, "asks and allocations", self.caps.asks)
-        # Usually neither holds, and the text of the refusal is not made.
+        # Usually neither is true, and the text of the refusal is not composed.
         if self.pressure.shortage or self.memory + ASK_BYTES + footprint > self.caps.memory:
             self._check_memory(f"allocation {key}", ASK_BYTES + footprint, new=not exists)
 
@@ -154,7 +154,7 @@ class Holdings:
         """Check that an application may be added."""
         if self.applications >= self.caps.applications:
             self._refuse(f"application {app_id}", self.applications, "applications", self.caps.applications)
-        # Never `new`: on replay, an RM reports its applications before their allocations.
+        # `new` is never set here: on replay, an RM reports its applications before their allocations.
         self._check_memory(f"application {app_id}", APPLICATION_BYTES + footprint)
 
     def check_node(self, node_id: str, footprint: int) -> None:
@@ -186,34 +186,34 @@ class Holdings:
 
     # Additions and removals. Footprints are in bytes.
 
-    def ask_came(self, footprint: int) -> None:
+    def ask_added(self, footprint: int) -> None:
         """Count an added ask or allocation."""
         self.asks += 1
         self.memory += ASK_BYTES + footprint
         self.moved += footprint
 
-    def ask_went(self, footprint: int) -> None:
+    def ask_removed(self, footprint: int) -> None:
         """Count a removed ask or allocation."""
         self.asks -= 1
         self.memory -= ASK_BYTES + footprint
         self.moved += footprint
 
-    def application_came(self, footprint: int) -> None:
+    def application_added(self, footprint: int) -> None:
         """Count an added application."""
         self.applications += 1
         self.memory += APPLICATION_BYTES + footprint
 
-    def application_went(self, footprint: int) -> None:
+    def application_removed(self, footprint: int) -> None:
         """Count an application that has left its queue."""
         self.applications -= 1
         self.memory -= APPLICATION_BYTES + footprint
 
-    def node_came(self, footprint: int) -> None:
+    def node_added(self, footprint: int) -> None:
         """Count an added node."""
         self.nodes += 1
         self.memory += NODE_BYTES + footprint
 
-    def node_went(self, footprint: int) -> None:
+    def node_removed(self, footprint: int) -> None:
         """Count a removed node."""
         self.nodes -= 1
         self.memory -= NODE_BYTES + footprint

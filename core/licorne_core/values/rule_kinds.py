@@ -21,7 +21,7 @@ class IndexedTags(Mapping[str, str]):
     def __init__(self, tags: Mapping[str, str]) -> None:
         """Wrap the tags; the index is made on the first lookup."""
         self._tags = tags
-        # First key in alphabetical order, by its lower case.
+        # Keys by their lower case; of several, the first in alphabetical order.
         self._keys: dict[str, str] | None = None
 
     def __getitem__(self, key: str) -> str:

@@ -20,17 +20,17 @@ class Tuning:
     slice_size: int = 500
     """Most applications, requests and nodes that end in one slice: a few milliseconds of work.
 
-    It changes no decision but those that come before a change of shared quotas has counted all members.
+    Of all decisions it affects only those made before a change of shared quotas has counted all members.
     """
     inspection_time: float = 1.0
-    """Seconds from a change until it is seen which asks no node takes (spec § 8.12).
+    """Seconds from a change to the scan for asks that fit no node (spec § 8.12).
 
-    The scan is for reports, and for whoever sizes a cluster: a simulation has it seldom.
+    The scan serves reports of a lack of nodes: a simulation runs it seldom.
     """
     timeout_size: int = 500
     """Most requests that a deadline stops or drops in one slice.
 
-    Unlike the other settings it affects the order of turns, so all worlds are played with this value.
+    Unlike the other settings it affects the order of turns, so all tests of worlds use this value.
     """
 
 
@@ -51,9 +51,7 @@ def parts_of(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def in_runs(
-    items: Iterable[T],
-    key: Callable[[T], Any] | None = None,
-    fits: Callable[[T], bool] | None = None,
+    items: Iterable[T], key: Callable[[T], Any] | None = None, fits: Callable[[T], bool] | None = None
 ) -> Iterator[T | None]:
     """The items for which `fits` is true, or all, sorted by `key`, or by themselves.
 
@@ -66,9 +64,7 @@ def in_runs(
 
 
 def put_in_order(
-    items: Iterable[T],
-    key: Callable[[T], Any] | None = None,
-    fits: Callable[[T], bool] | None = None,
+    items: Iterable[T], key: Callable[[T], Any] | None = None, fits: Callable[[T], bool] | None = None
 ) -> Generator[int, None, Iterator[T]]:
     """Steps of a job that sorts items as `in_runs` does. Yield the costs; return the sorted items."""
     runs: list[list[T]] = []
@@ -78,10 +74,7 @@ def put_in_order(
 
 
 def _fill(
-    runs: list[list[T]],
-    items: Iterable[T],
-    key: Callable[[T], Any] | None,
-    fits: Callable[[T], bool] | None,
+    runs: list[list[T]], items: Iterable[T], key: Callable[[T], Any] | None, fits: Callable[[T], bool] | None
 ) -> Iterator[int]:
     """Append a sorted list for each run of items; yield the number of items in the run."""
     rest = iter(items)

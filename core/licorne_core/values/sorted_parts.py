@@ -7,11 +7,11 @@ from typing import Any, Final, Generic, TypeVar
 T = TypeVar("T")
 
 MOST: Final = 512
-"""Most values in a part. A change moves those of one part, and a part is halved beyond."""
+"""Most values in a part. A change moves the values of one part only, and a longer part is halved."""
 
 
 class SortedParts(Generic[T]):
-    """Values in ascending order; equal ones may be there several times.
+    """Values in ascending order; duplicates are allowed.
 
     Always true: no part is empty, and `_lasts` has the last value of each part.
     """
@@ -41,7 +41,7 @@ class SortedParts(Generic[T]):
         lasts[place] = part[-1]
 
     def remove(self, value: T) -> None:
-        """Remove a value that is there."""
+        """Remove one occurrence of a value, which must be present."""
         place = bisect_left(self._lasts, value)
         part = self._parts[place]
         del part[bisect_left(part, value)]

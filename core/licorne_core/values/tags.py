@@ -15,13 +15,16 @@ RUNTIME: Final = "licorne/runtime"
 """The seconds that an allocation runs: a promise of the RM, which nothing enforces."""
 
 CHECKPOINT: Final = "licorne/checkpoint"
-"""Of a running allocation: the unix seconds up to which its work is kept."""
+"""Checkpoint of a running allocation: its work up to this time, in unix seconds, is saved."""
+
+STARTED: Final = "licorne/started"
+"""Time in unix seconds at which a running allocation began, which only its RM knows after a restart."""
 
 LOST_WORK: Final = "licorne/lost-work"
-"""Of a running allocation: the seconds of work that would be lost if it was stopped now."""
+"""Seconds of work that a running allocation would lose if it was stopped now."""
 
 MOST_DIGITS: Final = 10
-"""Three hundred years of seconds have as many."""
+"""Most digits of a number of seconds: ten digits are three hundred years."""
 
 
 def read_seconds(tags: Mapping[str, str], name: str, *, zero: bool = False) -> int | None:
@@ -42,14 +45,12 @@ def read_seconds(tags: Mapping[str, str], name: str, *, zero: bool = False) -> i
 
 _Readers = Mapping[str, Callable[[Mapping[str, str], str], Any]]
 
-_READERS: Final[_Readers] = {
-    RUNTIME: read_seconds,
-}
+_READERS: Final[_Readers] = {RUNTIME: read_seconds}
 
 
 @cache
 def _readers() -> _Readers:
-    """With those in the `keys.py` of features."""
+    """Readers by tag name, with those in the `keys.py` of features."""
     return {**_READERS, **table("keys", "TAGS")}
 
 

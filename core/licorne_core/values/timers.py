@@ -23,6 +23,7 @@ class Due(StrEnum):
     REVIEW = "review reservations"
     TRY_AGAIN = "try an ask again"
     CLEAN_QUEUES = "clean queues"
+    NODE_ORDER = "look whether nodes are to be packed"
     ANSWER = "expect an answer"
     RETRY = "ask again"
     EXTENSION = "let an extension follow the time"
@@ -123,7 +124,7 @@ class Clock(Generic[T]):
     __slots__ = ("_deadlines", "_timer", "_timers")
 
     def __init__(self, timers: Timers[Timer], timer: Timer) -> None:
-        """Start without things. The timer is one of these."""
+        """Start without things. `timer` is the one to set in `timers`."""
         self._deadlines: Timers[T] = Timers()
         self._timers, self._timer = timers, timer
 
@@ -146,7 +147,7 @@ class Clock(Generic[T]):
         self.arm()
 
     def take_due(self, now: float) -> T | None:
-        """Remove and return the thing with the earliest deadline up to `now`; `arm` comes after the last."""
+        """Remove and return the thing with the earliest deadline up to `now`; call `arm` after the last."""
         return self._deadlines.take_due(now)
 
     def arm(self) -> None:

@@ -10,7 +10,7 @@ _MONDAY: Final = 4 * DAY
 """The first Monday of the unix calendar, which begins on a Thursday."""
 _DAYS_OF_400_YEARS: Final = 146_097
 _MARCH_OF_YEAR_0: Final = 719_468
-"""Days from there to 1970."""
+"""Days from 1 March of year 0 to 1970."""
 
 
 class Window(StrEnum):
@@ -57,7 +57,7 @@ def _month(day: int) -> Span:
 def _first_day(number: int) -> int:
     """The first day of a month, both counted from 1970.
 
-    In a year that begins in March the day that some Februaries have more is the last one.
+    The year is taken to begin in March, so that a leap day is its last day.
     """
     year, month = divmod(1970 * 12 + number - 2, 12)
     leaps = year // 4 - year // 100 + year // 400

@@ -1,6 +1,6 @@
 """Applications with their asks and allocations, explanations, and victims of preemption.
 
-An allocation that the RM does not know yet is shown as an ask: it is assumed, or it waits for the
+An allocation that was not reported to the RM yet is shown as an ask: it is assumed, or it waits for the
 end of a placeholder.
 """
 
@@ -32,7 +32,7 @@ from licorne_core.views.nodes import (
     allocation_report,
     reservation_report,
 )
-from licorne_core.views.obstacles import Ahead, Obstacle, ahead_of, first_obstacle, obstacle_text
+from licorne_core.views.obstacles import Ahead, FirstObstacle, ahead_of, first_obstacle, obstacle_text
 from licorne_core.views.partitions import InOrder, PartitionViews
 
 
@@ -47,7 +47,7 @@ class AskLogEntry:
 
 @dataclass(slots=True)
 class AskReport:
-    """An ask without an allocation known to the RM (spec §§ 6.5, 8.5, 8.12, 8.13, 9.2).
+    """An ask without an allocation reported to the RM (spec §§ 6.5, 8.5, 8.12, 8.13, 9.2).
 
     `reserved_node` is reserved for the ask. `assumed_node` is the node of the open predicate check.
     `replaces` is the placeholder that the ask is to replace. Each is empty for none.
@@ -116,10 +116,10 @@ class AppReport:
     hold: OperatorMark | None = _of(lambda app: app.held)
     change: OperatorMark | None = _of(lambda app: app.changed)
     operator_priority: int | None = _of(lambda app: app.priority)
-    """The priority that all its asks were given; None for their own."""
+    """The priority that an operator gave all its asks; None for their own."""
     max_priority: int = _of(lambda app: app.priorities.top)
     age_bonus: int = _of(lambda app: app.bonus)
-    """What the age of its oldest ask adds to its highest priority in the order."""
+    """The age bonus of its oldest ask, added to its highest priority in the order."""
     pending_count: int = _of(lambda app: app.pending_count + app.assumed_count + app.replacing_count)
     allocation_count: int = _of(lambda app: app.allocation_count - app.assumed_count)
     reserved: int = _of(lambda app: len(app.reserved))
@@ -146,7 +146,7 @@ _app_report = _of.table(AppReport)
 
 
 def _placeholder_deadline(partition: Partition, app: Application) -> float:
-    """Time at which the placeholders time out; 0.0 if another application has the id by now."""
+    """Time at which the placeholders time out; 0.0 if another application has the id now."""
     if partition.applications.get(app.app_id) is not app:
         return 0.0
     return partition.timers.deadline(Timer(Due.PLACEHOLDERS, app.app_id)) or 0.0
@@ -178,30 +178,30 @@ class AppViews(PartitionViews):
     def asks(self, partition: PartitionName, app_id: str) -> Iterator[AskReport | None]:
         """All asks of one application in order, each read in its turn.
 
-        There is a None wherever the reader may pause: very many are sorted part by part.
+        There is a None wherever the reader may pause: if there are very many, they are sorted in parts.
         """
         owner = self._registry.partition(partition)
         return _asks(owner, _find(owner, app_id))
 
-    def first_obstacle(self, partition: PartitionName, app_id: str) -> Obstacle:
-        """The obstacle of the first ask of an application, by its code; of an ended one there is none."""
+    def first_obstacle(self, partition: PartitionName, app_id: str) -> FirstObstacle:
+        """The obstacle of the first ask of an application, by its code; empty for an ended application."""
         owner = self._registry.partition(partition)
         return first_obstacle(owner, _find(owner, app_id))
 
     def ahead_of(self, partition: PartitionName, app_id: str, key: str) -> Iterator[Ahead | None]:
-        """The place of a waiting ask in its queue, after a None wherever the reader may pause."""
+        """The position of a pending ask in its queue, after a None wherever the reader may pause."""
         owner = self._registry.partition(partition)
         return ahead_of(owner, _find(owner, app_id), key)
 
     def obstacle_text(self, partition: PartitionName, app_id: str, key: str, code: str) -> str:
-        """The obstacle of an ask in words; empty if it has another code than that by now."""
+        """The obstacle of an ask in words; empty if its present code differs."""
         owner = self._registry.partition(partition)
         return obstacle_text(owner, _find(owner, app_id), key, code)
 
     def allocations(self, partition: PartitionName, app_id: str) -> Iterator[AllocationReport | None]:
-        """All allocations of one application that the RM knows.
+        """All allocations of one application that were reported to the RM.
 
-        There is a None wherever the reader may pause: very many asks may be among them.
+        There is a None wherever the reader may pause, as there may be very many asks among them.
         """
         owner = self._registry.partition(partition)
         return _allocations(owner, _find(owner, app_id))
@@ -211,13 +211,13 @@ class AppViews(PartitionViews):
     ) -> Iterator[ReservationReport]:
         """Nodes reserved for asks of one application, each read in its turn.
 
-        With `reasoned` each has the reason that its ask waits.
+        With `reasoned` each has the reason for which its ask waits.
         """
         owner = self._registry.partition(partition)
         return _reservations(owner, _find(owner, app_id), reasoned=reasoned)
 
     def explain(self, partition: PartitionName, app_id: str, key: str = "") -> Iterator[Explanation | None]:
-        """Explain a pending ask, or the outcome of one; a victim of preemption is known for long.
+        """Explain a pending ask, or the outcome of one; victims of preemption are recorded for long.
 
         There is a None wherever the reader may pause, and the explanation at the end.
         """
@@ -235,21 +235,16 @@ class AppViews(PartitionViews):
         yield from explain(owner, app, key)
 
     def preemptions(
-        self,
-        partition: PartitionName,
-        app_id: str = "",
-        key: str = "",
-        *,
-        before: int | None = None,
+        self, partition: PartitionName, app_id: str = "", key: str = "", *, before: int | None = None
     ) -> Iterator[PreemptionRecord]:
         """Victims of preemption, the latest first: all, or those of an application or of a key.
 
-        With `before` only those with lower numbers. Each is read in its turn.
+        With `before`, only those with lower numbers. Each is read in its turn.
         """
         return self._registry.partition(partition).ledger.latest(app_id, key, before=before)
 
     def preemption(self, partition: PartitionName, app_id: str, key: str) -> PreemptionRecord | None:
-        """The last record of an allocation as a victim; None if none is kept."""
+        """The last record of an allocation as a victim; None without any."""
         return self._registry.partition(partition).ledger.find(AppId(app_id), AllocationKey(key))
 
 
@@ -266,7 +261,7 @@ def _in_state(partition: Partition, state: str) -> Mapping[AppId, Application]:
 
 
 def _find(partition: Partition, app_id: str) -> Application:
-    """The active application of the id, or else the one of it that ended last."""
+    """The active application of the id, or else the last ended one."""
     found = partition.applications.get(AppId(app_id)) or latest_end(partition, app_id)
     if found is None:
         raise NotFound(f"application {shown(app_id)} not found")
@@ -295,7 +290,7 @@ def _reservations(partition: Partition, app: Application, *, reasoned: bool) -> 
 
 
 class _Logs:
-    """Log entries and obstacles of ask groups, made once for all asks of a group: there may be many."""
+    """Log entries and obstacles of ask groups, made once for all asks of a group."""
 
     def __init__(self, partition: Partition, app: Application) -> None:
         self._partition = partition

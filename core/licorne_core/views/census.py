@@ -1,21 +1,21 @@
 """Census of a partition: applications by state, and their asks by obstacle.
 
 The rules for whole applications are evaluated anew. For a parked ask its blocker gives the rule
-that stops it; an ask without a blocker waits for its turn.
+that stops it, unless it can never start; an ask without a blocker waits for its turn.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from licorne_core.messages.reasons import ASK_BACKS_OFF, KINDS, NO_NODE_FITS
+from licorne_core.messages.reasons import ASK_BACKS_OFF, KINDS, NEVER_FITS, NO_NODE_FITS
 from licorne_core.messages.reports import Census
-from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import TO_REPLACE, Request, RequestState
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
-from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES
+from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES, EVER_FITS
 from licorne_core.scheduling.waiting.blockers import Blocker, RunningLimit
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
@@ -32,6 +32,7 @@ REPLACES_PLACEHOLDER = "REPLACES_PLACEHOLDER"
 """The ask replaces a placeholder as soon as that has ended (spec § 6.5)."""
 
 REASONS = (
+    NEVER_FITS,
     *(code for rule in (*APPLICATION_RULES, *ASK_RULES) for code in rule.codes),
     NO_NODE_FITS,
     WAITS_FOR_TURN,
@@ -56,7 +57,7 @@ class Standing(NamedTuple):
 
 
 def census(partition: Partition) -> Iterator[Census | None]:
-    """The census, with a None before it wherever the reader may pause.
+    """The census, after a None wherever the reader may pause.
 
     Later changes may be missed.
     """
@@ -104,9 +105,7 @@ def census(partition: Partition) -> Iterator[Census | None]:
 
 
 def _add_reserved(
-    app: Application,
-    nodes: Counter[tuple[QueuePath, str]],
-    kept: dict[tuple[QueuePath, str], dict[str, int]],
+    app: Application, nodes: Counter[tuple[QueuePath, str]], kept: dict[tuple[QueuePath, str], dict[str, int]]
 ) -> Iterator[None]:
     """Add the reservations of one application."""
     for number, request in enumerate(list(app.reserved.values()), 1):
@@ -146,7 +145,7 @@ def _waiting(partition: Partition, app: Application) -> Iterator[tuple[str, int,
     stopped = stops_all(partition, app) if app.groups or app.backing_off else ""
     yield stopped or ASK_BACKS_OFF, len(app.backing_off), False
     for group in list(app.groups.values()):
-        code = (stopped or stops(app, group)) if group.waiting else ""
+        code = stops(partition, app, group, stopped) if group.waiting else ""
         yield code, group.waiting, group.key[2]
 
 
@@ -173,7 +172,8 @@ def obstacle_of(partition: Partition, app: Application, request: Request) -> str
     """Code of the obstacle of an ask; empty for a request that does not wait."""
     if request.is_pending:
         backs_off = request.key in app.backing_off
-        return stops_all(partition, app) or (ASK_BACKS_OFF if backs_off else stops(app, request.group))
+        stopped = stops_all(partition, app)
+        return stopped or ASK_BACKS_OFF if backs_off else stops(partition, app, request.group, stopped)
     if request.state is RequestState.ASSUMED:
         return WAITS_FOR_ANSWER
     return REPLACES_PLACEHOLDER if request.state in TO_REPLACE else ""
@@ -185,11 +185,15 @@ def stops_all(partition: Partition, app: Application) -> str:
     return "" if found is None else found.code
 
 
-def stops(app: Application, group: AskGroup) -> str:
-    """Code of the obstacle to the asks of a group, or `WAITS_FOR_TURN`."""
+def stops(partition: Partition, app: Application, group: AskGroup, to_all: str = "") -> str:
+    """Code of the obstacle to the asks of a group, or `WAITS_FOR_TURN`; `to_all` is that of `stops_all`."""
     blocker: Blocker | None = group.blocker or app.blocker
-    if blocker is None:
+    if blocker is None and not to_all:
         return WAITS_FOR_TURN
+    if EVER_FITS.obstacle(partition.check_context, Asking(app, group)) is not None:
+        return NEVER_FITS
+    if blocker is None or to_all:
+        return to_all
     rule = _RULES.get(type(blocker))
     if rule is None:
         return NO_NODE_FITS

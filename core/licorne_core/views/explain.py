@@ -1,7 +1,7 @@
-"""Explanation of an ask: every check made afresh, with its operands (DESIGN § 2).
+"""Explanation of an ask: every check is evaluated anew, with its operands (DESIGN § 2).
 
-The rules and their order are those of the pass (`scheduling/checks.py`). All are evaluated, also
-after a failed one, so that all obstacles are reported at once.
+The rules and their order are those of the pass (`scheduling/checks.py`), after the one for asks that
+can never start. All are evaluated, even after a failed one, so that all obstacles are reported at once.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -13,12 +13,12 @@ from licorne_core.messages.reasons import UNDER_WAY, Check, NodesCheck, QueueChe
 from licorne_core.messages.reports import Explanation
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup, group_key, waits
-from licorne_core.model.apps.requests import ASSUMED, PENDING, TO_REPLACE, Place, Request
+from licorne_core.model.apps.requests import ASSUMED, PENDING, TO_REPLACE, AskPlace, Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES
-from licorne_core.scheduling.order import app_key
+from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES, EVER_FITS
+from licorne_core.scheduling.order import place_in_leaf
 from licorne_core.scheduling.rules import WITH_PREDICATE, CheckContext, Rule
 from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import HolderReason, Reservation
@@ -38,17 +38,17 @@ from licorne_core.views.explain_settled import explain_settled, record_of, where
 _CHANGES = "asks of application {} change faster than one can be explained: ask again"
 
 _DROPS_ASKS = frozenset({AppState.RESUMING, AppState.FAILING})
-"""States of an application that has lost its asks because its gang timed out."""
+"""States of an application that has lost its asks at the timeout of its gang."""
 
 ROUNDS = 5
-"""Most restarts because the ask has changed meanwhile."""
+"""Most restarts after changes of the ask during the explanation."""
 
 
 def explain(partition: Partition, app: Application, key: str) -> Iterator[Explanation | None]:
     """Explain an ask, or for an empty key the first waiting ask; raises NotFound.
 
     A None comes before the explanation wherever the reader may pause. Later changes may be missed,
-    but an ask that is explained as pending is pending.
+    but an ask that is explained as pending is still pending.
     """
     for _ in range(ROUNDS):
         request = yield from _request(app, key)
@@ -85,7 +85,7 @@ def _request(app: Application, key: str) -> Generator[None, None, Request]:
             raise NotFound(f"{who} has no ask {shown(key)}")
         return request
     for _ in range(ROUNDS):
-        first: Place | None = None
+        first: AskPlace | None = None
         for number, place in enumerate(_first_places(app), 1):
             if place is not None and (first is None or place < first):
                 first = place
@@ -98,7 +98,7 @@ def _request(app: Application, key: str) -> Generator[None, None, Request]:
     raise NotFound(_CHANGES.format(app.app_id))
 
 
-def _first_places(app: Application) -> Iterator[Place | None]:
+def _first_places(app: Application) -> Iterator[AskPlace | None]:
     """Place of the first ask of each group, and of each ask that backs off or has an unreported node."""
     for group in list(app.groups.values()):
         yield group.first() if group.waiting else None
@@ -111,11 +111,7 @@ def _first_places(app: Application) -> Iterator[Place | None]:
 
 
 def _explain_pending(
-    partition: Partition,
-    app: Application,
-    request: Request,
-    nodes: Check,
-    ahead: tuple[int, int],
+    partition: Partition, app: Application, request: Request, nodes: Check, ahead: tuple[int, int]
 ) -> Explanation:
     """Explain a pending ask; `ahead` has the numbers of asks and of applications ahead."""
     asking = subject_of(app, request)
@@ -143,7 +139,7 @@ def _explain_pending(
     )
 
 
-def asks_ahead(app: Application, place: Place) -> Generator[None, None, int]:
+def asks_ahead(app: Application, place: AskPlace) -> Generator[None, None, int]:
     """Number of pending asks of an application ahead of a place."""
     count = looks = 0
     for group in list(app.groups.values()):
@@ -160,7 +156,7 @@ def asks_ahead(app: Application, place: Place) -> Generator[None, None, int]:
     return count
 
 
-def _places(group: AskGroup) -> list[Place]:
+def _places(group: AskGroup) -> list[AskPlace]:
     """Places of the asks of a group, and of asks that have left it."""
     return [group.first()] if group.waiting == 1 else group.heap.copy()
 
@@ -170,7 +166,7 @@ def applications_ahead(app: Application) -> Generator[None, None, int]:
     leaf = app.leaf
     if not isinstance(leaf, Queue):
         return 0
-    key = app_key(app, leaf)
+    key = place_in_leaf(app)
     count = 0
     for number, other in enumerate(list(leaf.applications.values()), 1):
         count += (
@@ -179,7 +175,7 @@ def applications_ahead(app: Application) -> Generator[None, None, int]:
             and other.pending_count > 0
             and other.state in SCHEDULABLE
             and not other.held
-            and app_key(other, leaf) < key
+            and place_in_leaf(other) < key
         )
         if not number % STEP:
             yield
@@ -211,9 +207,12 @@ def obstacle(context: CheckContext, asking: Asking) -> "Obstacle | None":
     return _first_obstacle(context, _rules_for(asking))
 
 
-def obstacle_to_group(context: CheckContext, asking: Asking) -> "Obstacle | None":
-    """First obstacle to the asks of a group, if there is none to all asks of its application."""
-    return _first_obstacle(context, ((rule, asking) for rule in _ask_rules(asking)))
+def obstacle_to_group(
+    context: CheckContext, asking: Asking, to_all: "Obstacle | None" = None
+) -> "Obstacle | None":
+    """First obstacle to the asks of a group; `to_all` is the one to all asks of its application."""
+    never = _first_obstacle(context, ((EVER_FITS, asking),))
+    return never or to_all or _first_obstacle(context, ((rule, asking) for rule in _ask_rules(asking)))
 
 
 def obstacle_to_all(context: CheckContext, app: Application) -> "Obstacle | None":
@@ -226,7 +225,7 @@ class Obstacle(NamedTuple):
 
     code: str
     subject: str
-    """The queue or other quota that the check is about, or the user or group ``in`` a queue; else empty."""
+    """The queue or other quota of the check, or the user or group ``in`` a queue; else empty."""
 
 
 def _first_obstacle(
@@ -241,6 +240,7 @@ def _first_obstacle(
 
 def _rules_for(asking: Asking) -> Iterator[tuple[Rule, Application | Asking]]:
     """Rules that apply to an ask, each with its subject."""
+    yield EVER_FITS, asking
     for rule in APPLICATION_RULES:
         if not (asking.is_reserved and rule.spares_reserved):
             yield rule, asking.app

@@ -28,20 +28,20 @@ MOST_CLOSED = 3
 """Most closed nodes that are named; the others are counted."""
 
 MOST_ON_A_NODE = 16
-"""Reservations of one node that are looked at; asks that require it may have very many."""
+"""Most reservations of one node that are examined; asks that require it may have very many."""
 
 STEP = 500
-"""Nodes, queues, applications and asks that are looked at before the reader may pause."""
+"""Nodes, queues, applications and asks that are examined before the reader may pause."""
 
 
 class Holders:
-    """Counts reserved nodes by the queues of the asks that they are reserved for.
+    """Counts reserved nodes by the queues of the asks with the reservations.
 
     Reservations may end while it counts.
     """
 
     def __init__(self, reserved: ReservedAsks) -> None:
-        """Start empty; `reserved` knows the holders of reservations."""
+        """Start empty; `reserved` has the holders of reservations."""
         self._reserved = reserved
         self._of: dict[QueuePath, OfQueue] = {}
 
@@ -62,7 +62,7 @@ class Holders:
         return looks
 
     def largest(self) -> Generator[None, None, "list[OfQueue]"]:
-        """The queues with most nodes, the first of them first."""
+        """The queues in descending order of reserved nodes."""
         first: list[OfQueue] = []
         rest = iter(list(self._of.values()))
         while part := list(islice(rest, STEP)):
@@ -90,11 +90,7 @@ class OfQueue:
     def report(self, reason: HolderReason) -> QueueReservations:
         """Report the reservations; `reason` is why the ask of `shown` does not run."""
         return QueueReservations(
-            queue=self._queue,
-            nodes=self._nodes,
-            idle=self._idle,
-            kept=self._kept,
-            reason=reason,
+            queue=self._queue, nodes=self._nodes, idle=self._idle, kept=self._kept, reason=reason
         )
 
     def add(self, reservation: Reservation, node: Node) -> None:
@@ -157,7 +153,7 @@ def nodes_asked(
 
 
 def behind_checks(partition: Partition, request: Request) -> tuple[BehindReservationCheck, ...]:
-    """The first claim from which the ask would take room, on a node that has some; none, or one."""
+    """The check of the first claim whose room the ask would use, on a node with free room; at most one."""
     checks = (claim.check(request) for claim in partition.claims.held)
     return next(((check,) for check in checks if check is not None), ())
 
@@ -188,7 +184,7 @@ def why_not_there(node: Node, ask_class: AskClass) -> HolderReason:
 
 
 def bound_of(partition: Partition, request: Request) -> ReservationBound | None:
-    """Limit of reserved nodes that keeps an ask from a reservation; None for none."""
+    """Bound on reserved nodes that prevents a reservation for the ask; None for none."""
     group = request.group
     if group is None or ReservationRequest not in group.remedy_requests or request.reservation is not None:
         return None
@@ -213,5 +209,5 @@ def _help() -> Callable[[Partition, Application, Request], PreemptionCheck]:
 
 
 def help_check(partition: Partition, app: Application, request: Request) -> PreemptionCheck:
-    """How far that is what makes room for an ask, by the `HELP` in the `reports.py` of a feature."""
+    """Progress of the remedy for an ask, by the `HELP` in the `reports.py` of a feature."""
     return _help()(partition, app, request)

@@ -1,6 +1,6 @@
-"""Explanation of an ask that does not wait any more: on its node, being stopped, or preempted."""
+"""Explanation of an ask that is not pending any more: on its node, being stopped, or preempted."""
 
-from licorne_core.messages.operators import told
+from licorne_core.messages.operators import mark_text
 from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.messages.reports import Explanation
 from licorne_core.model.apps.application import Application
@@ -36,7 +36,7 @@ def explain_preempted(record: PreemptionRecord) -> Explanation:
 
 
 def why_stopped(request: Request) -> str:
-    """Reason why the RM was told to stop a request; empty for a request that is not stopping.
+    """Reason why the RM was asked to stop a request; empty if it was not.
 
     A placeholder whose real request was removed meanwhile counts as timed out (spec § 6.12).
     """
@@ -81,7 +81,7 @@ def _stop(partition: Partition, request: Request) -> str:
         if record is not None and record.rule is PreemptionRule.DRAIN:
             node = partition.nodes.by_id[record.node_id]
             if node.closed is not None:
-                return f"node drained{told(node.closed)}"
+                return f"node drained{mark_text(node.closed)}"
         return "preempted" if record is None else f"preempted {_cause(record)}{_losses(record)}"
     if request.partner is not None:
         return f"{request.partner.key} takes its place"

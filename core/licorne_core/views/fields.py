@@ -1,7 +1,7 @@
 """Field tables: a report is a class, and each of its fields has a source.
 
 The default source is the attribute of the same name; a mapping is copied. All other forms of a report
-are renamings: messages of `State`, REST, the rows of the page.
+rename its fields: messages of `State`, REST, the rows of the page.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,32 +22,32 @@ Share = Annotated[float, "part of what is due; inf without end"]
 
 Unit = Callable[[Any], object]
 Source = str | tuple[str, Unit] | Callable[[Any], object]
-"""A field or an attribute of one (``ask.key``), alone or with a conversion; or a function of the report."""
+"""A field or an attribute of one (``ask.key``), with a conversion or without; or a function of the report."""
 
 
 class Added(NamedTuple):
-    """A field that an extension adds to a report; `read` is given the extension and the object."""
+    """A field that an extension adds to a report; `read` takes the extension and the object."""
 
     name: str
     type: Any
     read: Callable[..., object]
     of_time: bool = False
-    """True if it depends on the time of the report, in unix seconds, which is given then as well."""
+    """True if it depends on the time of the report; then `read` also takes that time, in unix seconds."""
 
 
 def _of_features(table: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Tables of that name in the `reports.py` of features, with the names of these."""
+    """Tables of that name in the `reports.py` of features, each with the name of its feature."""
     for name, module in modules("reports"):
         yield name, getattr(module, table, {})
 
 
 def lists() -> Mapping[str, Callable[..., Iterator[Any]]]:
-    """The lists that features report of a partition, by their names; a None marks a possible pause."""
+    """The lists that features report of a partition, by name; a None marks a possible pause."""
     return {name: make for _, made in _of_features("LISTS") for name, make in made.items()}
 
 
 class Of(Generic[S, C]):
-    """Sources of a table for objects of class S, each with a context C: mostly its partition."""
+    """Sources of a table for objects of class S, each with a context C, which is usually its partition."""
 
     def __call__(self, read: Callable[[S], T]) -> T:
         """A field that is read from the object."""
@@ -81,7 +81,7 @@ class Of(Generic[S, C]):
         return cast(T, field(metadata={"read": ("thing, context", read)}))
 
     def table(self, report: type[R]) -> Callable[[S, C], R]:
-        """The function that makes a report; a field with a default has the default."""
+        """The function that makes a report; a field without a source has its default."""
         types = get_type_hints(report, include_extras=True)
         known: dict[str, Any] = {"report": report, "new_of": object.__new__}
         lines = ["new = new_of(report)"]

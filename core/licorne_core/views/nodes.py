@@ -22,7 +22,7 @@ from licorne_core.views.partitions import InOrder, PartitionViews
 
 
 class StayReport(NamedTuple):
-    """The time at which an allocation that runs on will be preempted, in unix seconds, and for which ask.
+    """Time at which a noticed allocation will be preempted, in unix seconds, and for which ask.
 
     For a lowered maximum there is only the queue.
     """
@@ -34,19 +34,19 @@ class StayReport(NamedTuple):
 
 
 class AllocationReport(NamedTuple):
-    """An allocation that the RM knows; times are in unix seconds, 0.0 for none."""
+    """An allocation that was reported to the RM; times are in unix seconds, 0.0 for none."""
 
     allocation: Allocation
     stopping: str = ""
-    """Reason why the RM was told to stop it; empty for one that is not stopping."""
+    """Reason why the RM was asked to stop it; empty if it was not."""
     stay: StayReport | None = None
-    """When it will be preempted; None for never."""
+    """When and for whom it will be preempted; None if it is not noticed."""
     checkpoint: float = 0.0
-    """Time up to which its work is kept, as its RM says."""
+    """Time up to which its work is saved, as reported by its RM."""
 
 
 def allocation_report(partition: Partition, request: Request, allocation: Allocation) -> AllocationReport:
-    """The allocation of a request, as it is now."""
+    """The present allocation of a request."""
     return AllocationReport(
         allocation, why_stopped(request), _stay(partition, request), request.checkpoint or 0.0
     )
@@ -62,7 +62,7 @@ def _stay(partition: Partition, request: Request) -> StayReport | None:
 
 
 class _Reading(NamedTuple):
-    """The partition that is read, and True if reasons are wanted."""
+    """The partition that is read, and True if reasons are requested."""
 
     partition: Partition
     reasoned: bool
@@ -75,9 +75,9 @@ _of_reservation = Of[Reservation, _Reading]()
 class ReservationReport:
     """A reservation of a node since `time`; `required` if the ask may run on no other node.
 
-    `kept` are the resources that other asks leave free, or the whole node if it is `exclusive`.
-    `idle_since` is the time since which the ask would not fit on the empty node, as found by
-    reviews; 0.0 if it would. `reason` is the obstacle of the ask, on request.
+    `kept` are the resources that other asks have to leave free, or the whole node if it is `exclusive`.
+    `idle_since` is the time since which reviews have found that the ask would not fit on the empty node;
+    0.0 if it would. `reason` is the obstacle of the ask, on request.
     """
 
     node_id: NodeId
@@ -103,7 +103,7 @@ _of = Of[Node, Partition]()
 
 
 def _shown(read: Callable[[Node], Resources]) -> Callable[[Node, Partition], Resources]:
-    """Amounts of a node without the floating types, of which each has more than any ask wants."""
+    """Amounts of a node without the floating types, of which each node offers more than any ask wants."""
     return lambda node, here: dict(here.rm.core.floating.shown(read(node)))
 
 
@@ -111,7 +111,7 @@ def _shown(read: Callable[[Node], Resources]) -> Callable[[Node, Partition], Res
 class NodeReport:
     """A node without its allocations. `utilization` is 0.0 to 1.0, weighted.
 
-    Floating resources are left out. A node that somebody has `closed` takes no new allocations; it is
+    Floating resources are left out. A node that an operator has `closed` takes no new allocations; it is
     not `schedulable`.
     """
 
@@ -131,7 +131,7 @@ class NodeReport:
     reserved: int = _of(lambda node: len(node.reservations))
     """Number of reservations."""
     kept: Resources = _of.within(_shown(lambda node: node.kept))
-    """Resources that other asks leave free for the reservations."""
+    """Resources that other asks have to leave free for the reservations."""
 
 
 _node_report = _of.table(NodeReport)
@@ -150,7 +150,7 @@ class NodeViews(PartitionViews):
         return _node_report(_find(owner, node_id), owner)
 
     def allocations_on(self, partition: PartitionName, node_id: str) -> Iterator[AllocationReport | None]:
-        """All allocations on a node that the RM knows, see `AllocationReport`.
+        """All allocations on a node that were reported to the RM, see `AllocationReport`.
 
         There is a None wherever the reader may pause.
         """
@@ -173,7 +173,7 @@ class NodeViews(PartitionViews):
     def reservations_on(
         self, partition: PartitionName, node_id: str, *, reasoned: bool = True
     ) -> Iterator[ReservationReport | None]:
-        """Reservations of one node by time, each read in its turn; with `reasoned` with its reason.
+        """Reservations of one node by time, each read in its turn; `reasoned` adds the reasons.
 
         There is a None wherever the reader may pause.
         """
@@ -239,5 +239,5 @@ def _by_time(reservation: Reservation) -> tuple[float, AppId, AllocationKey]:
 def reservation_report(
     partition: Partition, reservation: Reservation, *, reasoned: bool = True
 ) -> ReservationReport:
-    """Report a reservation; with `reasoned` with the reason why its ask does not run."""
+    """Report a reservation; `reasoned` adds the reason why its ask does not run."""
     return _reservation_report(reservation, _Reading(partition, reasoned))

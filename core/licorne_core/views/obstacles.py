@@ -1,7 +1,7 @@
 """The obstacle of an application's first ask, cheap enough for lists of very many applications.
 
-Codes come from the census: the rules for whole applications are evaluated again, and a parked ask has a
-blocker. Texts have the operands, so they cost more and are for the rows that are shown.
+Codes come from the census: the rules for whole applications are evaluated anew, and a parked ask has a
+blocker. Texts need the operands, so they cost more and are made only for displayed rows.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from licorne_core.views.census import (
 from licorne_core.views.explain import applications_ahead, asks_ahead, first_failing, subject_of
 
 MOST_GROUPS = 64
-"""Ask groups of one application that are looked at."""
+"""Most ask groups of one application that are examined."""
 
 _TEXTS = {
     NO_NODE_FITS: "no node has room for the ask",
@@ -44,7 +44,7 @@ class Ahead(NamedTuple):
     code: str
 
 
-class Obstacle(NamedTuple):
+class FirstObstacle(NamedTuple):
     """Code of the obstacle of a first ask, empty if none waits; the time since which it waits; its key."""
 
     code: str
@@ -52,7 +52,7 @@ class Obstacle(NamedTuple):
     key: str = ""
 
 
-def first_obstacle(partition: Partition, app: Application) -> Obstacle:
+def first_obstacle(partition: Partition, app: Application) -> FirstObstacle:
     """The obstacle of the first pending ask of an application, among its first ask groups.
 
     Its time is the oldest of the first asks of these groups; 0.0 while no ask is pending.
@@ -60,20 +60,20 @@ def first_obstacle(partition: Partition, app: Application) -> Obstacle:
     groups = [group for group in islice(app.groups.values(), MOST_GROUPS) if group.waiting]
     if groups:
         first = min(groups, key=AskGroup.first)
-        code = stops_all(partition, app) or stops(app, first)
+        code = stops(partition, app, first, stops_all(partition, app))
         since = min(group.first().create_time for group in groups)
-        return Obstacle(code, since, first.first().request.key)
+        return FirstObstacle(code, since, first.first().request.key)
     if app.backing_off:
         places = [request.place for request in islice(app.backing_off.values(), MOST_GROUPS)]
         code = stops_all(partition, app) or ASK_BACKS_OFF
-        return Obstacle(code, min(place.create_time for place in places), min(places).request.key)
+        return FirstObstacle(code, min(place.create_time for place in places), min(places).request.key)
     if app.assumed_count:
-        return Obstacle(WAITS_FOR_ANSWER)
-    return Obstacle(REPLACES_PLACEHOLDER if app.replacing_count else "")
+        return FirstObstacle(WAITS_FOR_ANSWER)
+    return FirstObstacle(REPLACES_PLACEHOLDER if app.replacing_count else "")
 
 
 def obstacle_text(partition: Partition, app: Application, key: str, code: str) -> str:
-    """The obstacle of an ask in words, with its operands; empty if it has another code by now."""
+    """The obstacle of an ask in words, with its operands; empty if its present code differs."""
     known = _TEXTS.get(code)
     if known is not None:
         return known
@@ -85,10 +85,10 @@ def obstacle_text(partition: Partition, app: Application, key: str, code: str) -
 
 
 def ahead_of(partition: Partition, app: Application, key: str) -> Iterator[Ahead | None]:
-    """The place of an ask in its queue, after a None wherever the reader may pause.
+    """The position of an ask in its queue, after a None wherever the reader may pause.
 
     Raises:
-        NotFound: there is no such ask, or it does not wait.
+        NotFound: there is no such ask, or it is not pending.
     """
     request = app.requests.get(AllocationKey(key))
     if request is None or not request.is_pending:

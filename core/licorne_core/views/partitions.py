@@ -1,4 +1,4 @@
-"""RMs and partitions in numbers, with their counters, waiting asks and placement rules (spec § 12.4)."""
+"""RMs and partitions in numbers, with their counters, pending asks and placement rules (spec § 12.4)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ Name = TypeVar("Name", bound=str)
 class InOrder(Generic[Name]):
     """Names as of one moment, sorted while they are read.
 
-    A None stands before the first name wherever the reader may pause.
+    A None precedes the first name wherever the reader may pause.
     """
 
     count: int
@@ -45,7 +45,7 @@ class InOrder(Generic[Name]):
         return self.behind("")
 
     def behind(self, last: str) -> Iterator[Name | None]:
-        """Fitting names behind `last`, which need not be a name of the list."""
+        """Fitting names after `last`, which need not be in the list."""
         fits = self._fits
         if not last:
             return in_runs(self._names, fits=fits)
@@ -73,7 +73,7 @@ class RmReport:
     config: str = _of_rm(lambda rm: rm.configuration.text)
     checksum: str = _of_rm(lambda rm: rm.configuration.checksum)
     extra_config: Mapping[str, str] = _of_rm(lambda rm: rm.extra_config)
-    """In order of its keys."""
+    """Sorted by its keys."""
     failed_nodes: tuple[NodeId, ...] = _of_rm(lambda rm: tuple(rm.failed_nodes))
     """Nodes that were rejected for an unknown partition, and not registered since."""
     counts: RmCounts = _of_rm(lambda rm: rm.holdings.counts(len(rm.partitions)))
@@ -121,7 +121,7 @@ class PartitionViews:
     """RMs and partitions. A missing one raises NotFound with its name."""
 
     bare_names: bool
-    """True if a bare name may stand for a partition: there are no RMs elsewhere that have one of that
+    """True if a bare name may stand for a partition: no RM on another server has a partition of that
     name."""
     now: Callable[[], float] | None
     """Time of reports that depend on it, in unix seconds; None for the time of the last change."""
@@ -130,7 +130,7 @@ class PartitionViews:
         """Read these RMs; each has these caps."""
         self._registry = registry
         self.registry = registry
-        """For reports of extensions, which have modules of their own."""
+        """The registry, for reports of extensions, which have modules of their own."""
         self.caps = caps
         self.bare_names = True
         self.now = None
@@ -166,12 +166,12 @@ class PartitionViews:
         return _partition_report(self._registry.partition(name), None)
 
     def running(self, rm_id: RmId) -> int:
-        """Number of booked allocations that an RM knows; 0 for an unknown RM."""
+        """Number of booked allocations that were reported to an RM; 0 for an unknown RM."""
         rm = self._registry.rms.get(rm_id)
         return 0 if rm is None else sum(p.tally.allocations for p in rm.partitions.values())
 
     def resolve(self, name: str) -> PartitionName:
-        """Normalized name of a partition, from that or from its bare name (DESIGN § 4)."""
+        """Normalized name of a partition, given that name or its bare name (DESIGN § 4)."""
         partition = self._registry.by_name(name)
         if partition is None:
             raise NotFound(f"partition {shown(name)} not found")
@@ -187,7 +187,7 @@ class PartitionViews:
         return audit(self._registry.partition(partition))
 
     def counters(self, partition: PartitionName) -> Counters:
-        """The live counters of a partition; read, do not keep."""
+        """The live counters of a partition, for immediate reading only."""
         return self._registry.partition(partition).counters
 
     def answers_late(self, rm_id: RmId) -> int:
@@ -214,14 +214,14 @@ class PartitionViews:
         return waiting_asks(self._registry.partition(partition))
 
     def metered(self, partition: PartitionName, now: float) -> Iterator[Metered | None]:
-        """What each queue, user and group has used up to now (unix seconds).
+        """Usage of each queue, user and group up to now (unix seconds).
 
-        There is a None wherever the reader may pause. What is missed then is in the next report.
+        There is a None wherever the reader may pause. Usage that is missed then is in the next report.
         """
         return _metered(self._registry.partition(partition).meter, now)
 
     def memory(self, rm_id: RmId) -> Iterator[tuple[PartitionName, Kept] | None]:
-        """What each partition of an RM keeps for one of its name, if anything; dropped ones too.
+        """State that each partition of an RM retains for a later one of its name; dropped partitions too.
 
         There is a None wherever the reader may pause. Nothing for an unknown RM.
         """
@@ -229,9 +229,9 @@ class PartitionViews:
         if rm is None:
             return
         partitions = list(rm.partitions.values())
-        yield from list(rm.kept.by_name.items())
+        yield from list(rm.retained.by_name.items())
         for partition in partitions:
-            for found in partition.kept(self.time(partition)):
+            for found in partition.retained(self.time(partition)):
                 if found is None:
                     yield None
                 elif found:
@@ -246,7 +246,7 @@ class PartitionViews:
         return None if rm is None else standing(rm, partition, app_id, key)
 
     def listed(self, name: str, partition: PartitionName, *given: Any) -> Iterator[Any]:
-        """What an extension reports of a partition, or of what is `given`. Later changes may be missed.
+        """A list that an extension reports of a partition, or of `given` things. Later changes may be missed.
 
         There is a None wherever the reader may pause.
         """

@@ -33,7 +33,7 @@ _of = Of[Queue, _Here]()
 
 
 def bounded(queue: Queue, here: Partition, amounts: Resources) -> Resources:
-    """Bounds of a queue without the floating types that no queue below root bounds."""
+    """Bounds of a queue, without floating types that no queue below root bounds."""
     hidden = here.rm.core.floating.hidden
     if hidden:
         named = {name for above in queue.lineage[:-1] for name in above.max or EMPTY}
@@ -51,7 +51,7 @@ class QueueReport:
     is_managed: bool = _of(lambda queue: queue.managed)
     state: str = _of(lambda queue: queue.state.value)
     stop: OperatorMark | None = _of.within(lambda queue, here: here.partition.tree.stopped.get(queue.path))
-    """The operator that stopped it."""
+    """Mark of the operator who stopped it; None if nobody did."""
     guaranteed: Resources
     max: Resources = _of.within(lambda queue, here: bounded(queue, here.partition, queue.max or EMPTY))
     allocated: Resources
@@ -66,7 +66,7 @@ class QueueReport:
     fair_max: Resources = _of.within(
         lambda queue, here: bounded(queue, here.partition, quota.fair_max(queue))
     )
-    """Denominator of the share where nothing is guaranteed."""
+    """Denominator of the share if nothing is guaranteed."""
     applications: int = _of(lambda queue: len(queue.applications))
     running_applications: int
     max_applications: int
@@ -112,7 +112,7 @@ _of_usage = Of[Tracker, _Sums]()
 class QueueUsage:
     """Usage and limit of a user or a group in one queue and below.
 
-    `max` is empty and `max_applications` 0 where there is no limit.
+    `max` is empty and `max_applications` 0 without a limit.
     """
 
     path: QueuePath
@@ -136,7 +136,7 @@ class UsageReport:
     """Usage and limits of a user or a group in all queues (spec § 10).
 
     `groups` has each counted application with the group whose limits apply, empty for none. `asks`
-    counts their asks as `AppReport.pending_count` does, and `pending` are the amounts that wait.
+    counts their asks as `AppReport.pending_count` does, and `pending` are the amounts of pending asks.
     """
 
     name: str
@@ -163,12 +163,12 @@ class QueueViews(PartitionViews):
     def level_by_level(self, partition: PartitionName) -> Iterator[QueuePath | None]:
         """Paths of all queues, level by level, and of one parent by name.
 
-        There is a None wherever the reader may pause. A queue may be gone when it is read.
+        There is a None wherever the reader may pause. A queue may have been removed when it is read.
         """
         return level_by_level(self._registry.partition(partition).tree.root)
 
     def usage_names_in_order(self, partition: PartitionName, kind: str) -> InOrder[str]:
-        """The users (`kind` is ``user``) or groups (``group``) that have something or a limit."""
+        """The users (`kind` is ``user``) or groups (``group``) with usage or a limit."""
         owner = self._registry.partition(partition)
         return InOrder(owner.limits.known(kind, owner.tree.limited()))
 
@@ -176,7 +176,7 @@ class QueueViews(PartitionViews):
         """Yield usage and limits of a user or a group, after a None wherever the reader may pause.
 
         Later changes may be missed. The first step raises NotFound if no application counts for the
-        name and no limit has it.
+        name and no limit names it.
         """
         owner = self._registry.partition(partition)
         return _usage_report(owner, kind, name, self.time(owner))
@@ -184,7 +184,7 @@ class QueueViews(PartitionViews):
     def usages(
         self, partition: PartitionName, kind: str, names: Iterable[str | None]
     ) -> Iterator[UsageReport | None]:
-        """Usage of many, each read in its turn; a removed name is left out."""
+        """Usage of several names, each read in its turn; a removed name is left out."""
         for name in names:
             yield None
             if name is not None:
@@ -269,7 +269,7 @@ def _tree(trackers: Mapping[QueuePath, Tracker], sums: _Sums) -> Generator[None,
             paths.append(path)
         if path is None or not number % STEP:
             yield
-    # The last by name first, so that what is below a queue was made before it.
+    # In reverse order of names, so that the children of a queue precede it.
     for number, path in enumerate(reversed(paths), 1):
         usage = _queue_usage(trackers[path], sums)
         sums.below.setdefault(path.rpartition(".")[0], []).append(usage)

@@ -1,4 +1,4 @@
-"""Readings for a history, and of what a run comes to: few facts of a thing, which cost next to nothing."""
+"""Readings for a history, and for summaries of runs: a few figures of a thing, which cost next to nothing."""
 
 from collections.abc import Iterator, KeysView, Mapping
 from heapq import nlargest
@@ -24,7 +24,7 @@ TENTHS = 10
 
 
 class QueueReading(NamedTuple):
-    """Amounts of a queue. They are running totals of the core: read them, do not keep them."""
+    """Amounts of a queue. They are running totals of the core, for immediate reading only."""
 
     allocated: Mapping[str, int]
     pending: Mapping[str, int]
@@ -32,7 +32,7 @@ class QueueReading(NamedTuple):
     max: Resources
     """A type that is missing has no maximum."""
     applications: int
-    """Running ones."""
+    """Number of running applications."""
 
 
 class NodesReading(NamedTuple):
@@ -43,7 +43,7 @@ class NodesReading(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """Nodes that are closed, reservations of nodes, and users that have applications or limits."""
+    """Numbers of closed nodes, of reservations, and of users with applications or limits."""
 
     closed: int
     reservations: int
@@ -51,7 +51,7 @@ class Numbers(NamedTuple):
 
 
 class LargeQueue(NamedTuple):
-    """A queue, by what is used and wants to be used in it, relative to its partition."""
+    """A queue, with its used and wanted amounts relative to its partition."""
 
     size: float
     partition: PartitionName
@@ -64,16 +64,16 @@ class PartitionReading(NamedTuple):
     capacity: Resources
     allocated: Mapping[str, int]
     asks: int
-    """Those that wait for a node, or for an answer about one."""
+    """Asks that wait for a node, or for an answer about one."""
 
 
 class RequestReading(NamedTuple):
-    """An ask, and what has come of it."""
+    """An ask, and its present state."""
 
     ask: Ask
     allocation: Allocation | None
     is_ask: bool
-    """True if its RM knows it as an ask, and not as an allocation."""
+    """True if its RM counts it as an ask, not as an allocation."""
     is_pending: bool
     """True if it waits for a node."""
     is_booked: bool
@@ -86,7 +86,7 @@ class ReadingViews(PartitionViews):
     """Readings of RMs, partitions, queues, nodes and requests."""
 
     def partitions_made(self) -> tuple[PartitionName, ...]:
-        """All partitions in the order in which they were made."""
+        """All partitions in the order of their creation."""
         return tuple(self._registry.partitions)
 
     def partition_meant(self, rm_id: RmId, named: str) -> PartitionName | None:
@@ -102,15 +102,18 @@ class ReadingViews(PartitionViews):
         return PartitionReading(capacity, owner.tree.root.allocated, owner.tally.asks)
 
     def holds(self, partition: PartitionName) -> tuple[Hold, ...]:
-        """The reasons that nothing is scheduled in a partition; raises NotFound."""
+        """The reasons to schedule nothing in a partition; raises NotFound."""
         return tuple(self._registry.partition(partition).holds)
 
-    def below_guarantee(self, partition: PartitionName) -> Iterator[QueuePath]:
-        """The queues that have less than their guarantee of what is waited for in them."""
+    def below_guarantee(self, partition: PartitionName) -> Iterator[QueuePath | None]:
+        """The queues below their guarantee of a type for which asks in them wait.
+
+        There is a None wherever the reader may pause.
+        """
         return _below_guarantee(self._registry.partition(partition).tree.root)
 
     def app_ids(self, partition: PartitionName) -> KeysView[AppId]:
-        """The active applications of a partition, as they come and go; none of one that is not there."""
+        """The ids of active applications of a partition, as a live view; empty for an unknown partition."""
         owner = self._registry.partitions.get(partition)
         return {}.keys() if owner is None else owner.applications.keys()
 
@@ -131,7 +134,7 @@ class ReadingViews(PartitionViews):
         return iter(()) if app is None else map(_request, app.requests.values())
 
     def seconds_lost(self, partition: PartitionName, app_id: AppId, key: AllocationKey, now: float) -> float:
-        """Seconds of work that are lost if an allocation is stopped now; 0.0 if there is none."""
+        """Seconds of work that would be lost if an allocation was stopped now; 0.0 if there is none."""
         app = self._active(partition, app_id)
         request = None if app is None else app.requests.get(key)
         if request is None or request.allocation is None:
@@ -161,7 +164,7 @@ class ReadingViews(PartitionViews):
         )
 
     def numbers(self, partition: PartitionName) -> Numbers:
-        """Numbers of things in a partition of which an operator wants to know that there are some."""
+        """Numbers of things in a partition of whose existence an operator should know."""
         owner = self._registry.partition(partition)
         nodes = owner.nodes
         closed = sum(node_id in nodes.by_id for node_id in nodes.closed)
@@ -188,10 +191,12 @@ def _request(request: Request) -> RequestReading:
     )
 
 
-def _below_guarantee(root: Queue) -> Iterator[QueuePath]:
-    queues = [root]
+def _below_guarantee(root: Queue) -> Iterator[QueuePath | None]:
+    queues, number = [root], 0
     while queues:
-        queue = queues.pop()
+        queue, number = queues.pop(), number + 1
+        if not number % PART:
+            yield None
         pending = queue.pending
         if not pending:
             continue

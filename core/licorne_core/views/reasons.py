@@ -1,7 +1,7 @@
 """Why asks wait: all asks of a partition by queue, by the first check that stops them, and by its subject.
 
 The rules are evaluated for each group of asks, so that the reason of an ask is the one that its
-explanation gives. The census, which every scrape makes, has what the scheduler found last instead.
+explanation gives. The census, which every scrape makes, uses what the scheduler found last.
 """
 
 from collections import Counter
@@ -24,22 +24,22 @@ from licorne_core.views.census import REPLACES_PLACEHOLDER, WAITS_FOR_ANSWER, WA
 from licorne_core.views.explain import Obstacle, obstacle, obstacle_to_all, obstacle_to_group, subject_of
 
 STEP = 25
-"""Groups or asks that are looked at before the reader may pause."""
+"""Groups or asks that are examined before the reader may pause."""
 
 NODES_STEP = 250
-"""Nodes that are looked at before the reader may pause."""
+"""Nodes that are examined before the reader may pause."""
 
 MOST_LOOKS = 200_000
-"""Comparisons of a class of asks with a node for one answer: some tenths of a second."""
+"""Most comparisons of a class of asks with a node for one answer: some tenths of a second."""
 
 LEAST_NODES = 16
-"""Nodes that each class is compared with, as long as there are comparisons left."""
+"""Nodes with which each class is compared, as long as comparisons are left."""
 
 UNKNOWN = "other"
 """Cause for asks whose class was compared with no node."""
 
 NOT_REGISTERED = "the required node is not registered"
-"""Cause for asks that require a node that is not there."""
+"""Cause for asks that require an unknown node."""
 
 _TURN = Obstacle(WAITS_FOR_TURN, "")
 _NODES = Obstacle(NO_NODE_FITS, "")
@@ -57,9 +57,9 @@ class _Alike(NamedTuple):
     asks: int
     key: str
     is_parked: bool = False
-    """True if the scheduler knows of no node for them."""
+    """True if the scheduler has found no node for them."""
     claim: Claim | None = None
-    """What they hold for later."""
+    """Their claim on a later start; None for none."""
 
 
 @dataclass(slots=True)
@@ -77,13 +77,13 @@ _Row = tuple[QueuePath, str, str]
 """Queue, code and subject."""
 
 _Wanted = tuple[AskClass, Claim | None]
-"""Class of asks, and what they hold for later."""
+"""Class of asks, and their claim."""
 
 
 def waiting_asks(partition: Partition) -> Iterator[WaitingAsks | None]:
     """All waiting asks by queue, code and subject, after a None wherever the reader may pause.
 
-    Read without a pause they are all waiting asks of that moment. Otherwise later changes may be
+    Read without a pause they are all pending asks of that moment. Otherwise later changes may be
     missed.
     """
     rows: dict[_Row, _Sum] = {}
@@ -149,15 +149,15 @@ def _of_application(partition: Partition, app: Application) -> Iterator[_Alike |
     for group in list(app.groups.values()):
         asks = group.waiting - alone[group]
         if asks > 0:
-            found = to_all or obstacle_to_group(context, Asking(app, group))
-            is_parked = found is None and stops(app, group) == NO_NODE_FITS
+            found = obstacle_to_group(context, Asking(app, group), to_all)
+            is_parked = found is None and stops(partition, app, group) == NO_NODE_FITS
             yield _Alike(found, app, group.ask_class, asks, _first(group), is_parked)
         else:
             yield None
 
 
 def _placed_soon(app: Application) -> Iterator[_Alike | None]:
-    """Asks that are booked, and that the RM does not know as allocations yet."""
+    """Asks that are booked, but were not reported to the RM as allocations yet."""
     for request in list(app.requests.values()):
         ask = request.ask
         if request.state is ASSUMED:
@@ -191,10 +191,10 @@ def _first(group: AskGroup) -> str:
 def _add_those_at_nodes(
     partition: Partition, classes: dict[_Wanted, list[_Alike]], rows: dict[_Row, _Sum]
 ) -> Iterator[None]:
-    """Add the asks that only nodes can stop: each class is compared with nodes once.
+    """Add the asks that only nodes can stop: each class is compared once with each node.
 
-    Of very many classes and nodes each class is compared with a part of the nodes, evenly spread.
-    What the scheduler knows decides then whether there is a node.
+    If there are very many classes and nodes, each class is compared with a part of the nodes, evenly spread.
+    Then the state of the scheduler decides whether there is a node.
     """
     nodes = list(partition.nodes.by_id.values())
     stride = -(-len(nodes) // max(LEAST_NODES, MOST_LOOKS // max(1, len(classes)))) or 1

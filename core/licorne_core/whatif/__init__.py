@@ -1,7 +1,7 @@
 """Plans: effects of a configuration, and of a submission (spec § 13).
 
 A plan handles the command on a copy of the live scheduler, and the copy decides as usual. So plans
-have no rules of their own. The copy is used up.
+have no rules of their own. The copy cannot be used again.
 
 The RM is assumed to accept every node and every choice of victims, and to confirm every stop at
 once. There is no other input, and no allocation ends by itself. Other RMs are on hold, as no RM's

@@ -30,8 +30,8 @@ from licorne_core.whatif.queues import (
     OVER_MAX,
     Capped,
     Excess,
-    Place,
     Snapshots,
+    TrackerKey,
     compared,
     exceeded_limits,
     excesses,
@@ -39,13 +39,13 @@ from licorne_core.whatif.queues import (
 )
 from licorne_core.whatif.rehearsal import (
     MOST_AHEAD,
-    Core,
+    CopiedCore,
     Rehearsal,
     Stopped,
     has_nothing_to_wait_for,
     seconds_ahead,
 )
-from licorne_core.whatif.stops import Waiting, waiting_asks
+from licorne_core.whatif.stops import WaitingAsk, waiting_asks
 
 DEFAULT = "default"
 """Origin of a default value."""
@@ -77,7 +77,7 @@ _OF_THE_CLUSTER = frozenset({"resources.guaranteed", "resources.max"})
 
 _PARTITION_DEFAULTS: Mapping[str, str] = {
     "placementrules": queues.NO_RULES,
-    "nodesortpolicy": "fair",
+    "nodesortpolicy": "auto",
     "preemption.enabled": "true",
     **{f"preemption.{key.name}": key.default for key in SWITCHES},
 }
@@ -103,12 +103,7 @@ def defaulted_values(rm_id: RmId, config: Configuration) -> Capped[DefaultedValu
 
 
 def _add(
-    found: Capped[DefaultedValue],
-    partition: PartitionName,
-    path: str,
-    name: str,
-    value: str,
-    origin: str,
+    found: Capped[DefaultedValue], partition: PartitionName, path: str, name: str, value: str, origin: str
 ) -> None:
     if found.is_full:
         found.count_one()
@@ -194,20 +189,20 @@ class _Before:
 
     partitions: list[Partition]
     queues: Snapshots
-    waiting: dict[Request, Waiting]
-    excesses: dict[Place, Excess]
+    waiting: dict[Request, WaitingAsk]
+    excesses: dict[TrackerKey, Excess]
     holds: tuple[str, ...]
     removed: list[PlannedVictim]
     """Allocations in partitions that the new configuration leaves out."""
 
 
 def plan_configuration(
-    scheduler: Core, command: UpdateConfiguration, now: float, spent: Spent = lambda: 0.0
+    scheduler: CopiedCore, command: UpdateConfiguration, now: float, spent: Spent = lambda: 0.0
 ) -> ConfigurationPlan | ConfigurationPlanRefused:
     """Plan a registered RM's update at `now`, in unix seconds.
 
-    The scheduler is used up, so pass a copy. `spent` returns the spent share of the budget. A plan
-    ends incomplete when the budget is spent.
+    The scheduler is changed, so pass a copy. `spent` returns the spent share of the budget. A plan
+    is incomplete if the budget was spent.
     """
     rehearsal = Rehearsal(scheduler, command.rm_id, now, spent)
     before = _look(rehearsal, command)
@@ -289,7 +284,7 @@ def _plan(rehearsal: Rehearsal, before: _Before, config: Configuration) -> Confi
 
 def _placed(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedAsk]:
     """Asks that were waiting before and are placed now, in the order of placement."""
-    waited: dict[_Name, Waiting] = {
+    waited: dict[_Name, WaitingAsk] = {
         (ask.partition.name, ask.app.app_id, ask.request.key): ask for ask in before.waiting.values()
     }
     found: Capped[PlannedAsk] = Capped()
@@ -328,13 +323,13 @@ def _blocked(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedAsk]:
     return found
 
 
-def _kinds(before: Waiting) -> Iterator[str]:
+def _kinds(before: WaitingAsk) -> Iterator[str]:
     """NEW for an ask without an obstacle before the update."""
     if not before.code:
         yield NEW
 
 
-def _stopped(ask: Waiting, code_before: str, code: str, message: str) -> PlannedAsk:
+def _stopped(ask: WaitingAsk, code_before: str, code: str, message: str) -> PlannedAsk:
     return PlannedAsk(
         partition=ask.partition.name,
         app_id=ask.app.app_id,

@@ -118,7 +118,7 @@ def _rule(config: PlacementRuleConfig) -> str:
 NEW = "new"
 """Kind of limits with a higher excess than before, and of asks without an obstacle before."""
 
-Place = tuple[PartitionName, str, str, str]
+TrackerKey = tuple[PartitionName, str, str, str]
 """Partition, kind, name and queue of a tracker."""
 
 
@@ -136,12 +136,14 @@ class Excess(NamedTuple):
 NO_EXCESS = Excess({}, 0)
 
 
-def excesses(partitions: Iterable[Partition]) -> dict[Place, Excess]:
+def excesses(partitions: Iterable[Partition]) -> dict[TrackerKey, Excess]:
     """Excess of each user and group that exceeds a limit."""
     return {place: excess_of(tracker) for place, _, tracker in _exceeded(partitions)}
 
 
-def exceeded_limits(partitions: Iterable[Partition], before: Mapping[Place, Excess]) -> Capped[ExceededLimit]:
+def exceeded_limits(
+    partitions: Iterable[Partition], before: Mapping[TrackerKey, Excess]
+) -> Capped[ExceededLimit]:
     """Exceeded limits by partition, users before groups, then by name and queue.
 
     `before` is the result of `excesses` before the update.
@@ -153,7 +155,7 @@ def exceeded_limits(partitions: Iterable[Partition], before: Mapping[Place, Exce
     return found
 
 
-def _exceeded(partitions: Iterable[Partition]) -> Iterator[tuple[Place, Partition, Tracker]]:
+def _exceeded(partitions: Iterable[Partition]) -> Iterator[tuple[TrackerKey, Partition, Tracker]]:
     for partition in partitions:
         for kind in ("user", "group"):
             book = partition.limits.of_kind(kind)
@@ -206,7 +208,7 @@ OVER_MAX = "over its maximum"
 """Kind of queues with a higher excess over their maximum than before."""
 
 
-class Snapshot(NamedTuple):
+class ComparedQueue(NamedTuple):
     """A queue at one time."""
 
     values: Mapping[str, str]
@@ -218,7 +220,7 @@ class Snapshot(NamedTuple):
     """Excess of allocated amounts over the maximum."""
 
 
-Snapshots = dict[tuple[PartitionName, QueuePath], Snapshot]
+Snapshots = dict[tuple[PartitionName, QueuePath], ComparedQueue]
 
 
 def snapshots(partitions: Iterable[Partition]) -> Snapshots:
@@ -230,7 +232,7 @@ def snapshots(partitions: Iterable[Partition]) -> Snapshots:
     }
 
 
-def _snapshots_of(partition: Partition) -> Iterator[tuple[Queue, Snapshot]]:
+def _snapshots_of(partition: Partition) -> Iterator[tuple[Queue, ComparedQueue]]:
     inside: dict[Queue, int] = {}
     queues = list(partition.tree.walk())
     for queue in reversed(queues):
@@ -239,7 +241,7 @@ def _snapshots_of(partition: Partition) -> Iterator[tuple[Queue, Snapshot]]:
     for queue in queues:
         drains = queue.state is QueueState.DRAINING
         over = {} if queue.parent is None else over_max(queue)
-        yield queue, Snapshot(_values(partition, queue), inside[queue], drains, over)
+        yield queue, ComparedQueue(_values(partition, queue), inside[queue], drains, over)
 
 
 def compared(before: Snapshots, partitions: Iterable[Partition]) -> Capped[PlannedQueue]:
@@ -264,7 +266,7 @@ def compared(before: Snapshots, partitions: Iterable[Partition]) -> Capped[Plann
 
 
 def _compared(
-    partition: Partition, queue: Queue, before: Snapshot | None, after: Snapshot
+    partition: Partition, queue: Queue, before: ComparedQueue | None, after: ComparedQueue
 ) -> PlannedQueue | None:
     old = before.values if before is not None else {}
     values = tuple(
@@ -336,7 +338,4 @@ def _limit_values(limit: LimitConfig) -> Iterator[tuple[str, str]]:
             if limit.max_resources:
                 yield f"limit of {kind} {name}: maxresources", print_amounts(limit.max_resources)
             if limit.max_applications:
-                yield (
-                    f"limit of {kind} {name}: maxapplications",
-                    number(limit.max_applications),
-                )
+                yield (f"limit of {kind} {name}: maxapplications", number(limit.max_applications))

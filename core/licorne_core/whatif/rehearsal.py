@@ -44,7 +44,7 @@ FOR_TURNS = 0.7
 """Share of the budget at which decisions end. The remainder is for the checks of asks at the end."""
 
 
-class Placed(NamedTuple):
+class PlacedAsk(NamedTuple):
     """An allocation, and the seconds until its placement."""
 
     partition: PartitionName
@@ -60,7 +60,7 @@ class Stopped(NamedTuple):
     seconds: float
 
 
-class Core(Protocol):
+class CopiedCore(Protocol):
     """The copied scheduler."""
 
     views: Views
@@ -80,7 +80,7 @@ class Core(Protocol):
 
 
 class Rehearsal:
-    """A scheduler that decides for one RM alone, under a clock of its own.
+    """A copied scheduler that decides for one RM alone, under a clock of its own.
 
     The RM accepts every node and every choice of victims. It confirms releases whenever the core has
     nothing left to decide.
@@ -88,15 +88,15 @@ class Rehearsal:
 
     now: float
     """Time of the copy, in unix seconds."""
-    placed: list[Placed]
+    placed: list[PlacedAsk]
     """Allocations in the order of placement."""
     stopped: list[Stopped]
     """Victims of preemption in the order of stops."""
     is_cut_short: bool
     """True if the budget was spent before the end."""
 
-    def __init__(self, scheduler: Core, rm_id: RmId, now: float, spent: Spent) -> None:
-        """Rehearse on a scheduler that is used up; `spent` is called before each turn."""
+    def __init__(self, scheduler: CopiedCore, rm_id: RmId, now: float, spent: Spent) -> None:
+        """Rehearse on a scheduler copy, which is changed; `spent` is called before each turn."""
         self.scheduler = scheduler
         self.rm_id = rm_id
         self.now = now
@@ -171,7 +171,7 @@ class Rehearsal:
                 continue
             if isinstance(effect, AllocationsMade):
                 name = effect.partition
-                self.placed += [Placed(name, made, seconds) for made in effect.allocations]
+                self.placed += [PlacedAsk(name, made, seconds) for made in effect.allocations]
             elif isinstance(effect, AllocationsReleased):
                 self._confirm_releases(effect, seconds)
             elif isinstance(effect, PredicatesAsked):
@@ -186,14 +186,11 @@ class Rehearsal:
                 continue
             if told.termination is TerminationType.PREEMPTED_BY_SCHEDULER:
                 found = self.scheduler.views.preemption(effect.partition, told.app_id, told.key)
-                # A drain would have stopped its victims without the change, too.
+                # A drain would have stopped its victims without the change as well.
                 if found is not None and found.rule is not PreemptionRule.DRAIN:
                     self.stopped.append(Stopped(effect.partition, found, seconds))
             release = ReleaseRequest(
-                app_id=told.app_id,
-                key=told.key,
-                termination=told.termination,
-                partition=effect.partition,
+                app_id=told.app_id, key=told.key, termination=told.termination, partition=effect.partition
             )
             confirmed.append(release)
         if confirmed:

@@ -16,7 +16,7 @@ LOOKS = 100
 """Asks of an application between two checks of the budget."""
 
 
-class Waiting(NamedTuple):
+class WaitingAsk(NamedTuple):
     """A waiting ask, and the check that it fails; None for none."""
 
     partition: Partition
@@ -40,7 +40,7 @@ class Waiting(NamedTuple):
         return preemption.text if preemption.code == UNDER_WAY else f"{text}; {preemption.text}"
 
 
-def waiting_asks(partitions: Iterable[Partition], may_go_on: Callable[[], bool]) -> Iterator[Waiting]:
+def waiting_asks(partitions: Iterable[Partition], may_go_on: Callable[[], bool]) -> Iterator[WaitingAsk]:
     """Waiting asks by application in the order of submission, until `may_go_on` is false.
 
     Asks of one group fail the same check, so the checks are made once for each group. An ask with a
@@ -56,7 +56,7 @@ def waiting_asks(partitions: Iterable[Partition], may_go_on: Callable[[], bool])
             for number, request in enumerate(app.pending(), 1):
                 if number % LOOKS == 0 and not may_go_on():
                     return
-                yield Waiting(partition, app, request, obstacles.first_failing(app, request))
+                yield WaitingAsk(partition, app, request, obstacles.first_failing(app, request))
 
 
 class ObstacleFinder:

@@ -14,8 +14,8 @@ from licorne_core.values.asks import Ask
 from licorne_core.values.errors import Rejected
 from licorne_core.values.ids import AllocationKey, PartitionName, RmId, normalize_partition, partition_key
 from licorne_core.whatif.configuration import victim_of
-from licorne_core.whatif.rehearsal import MOST_AHEAD, Core, Placed, Rehearsal, seconds_ahead
-from licorne_core.whatif.stops import ObstacleFinder, Waiting
+from licorne_core.whatif.rehearsal import MOST_AHEAD, CopiedCore, PlacedAsk, Rehearsal, seconds_ahead
+from licorne_core.whatif.stops import ObstacleFinder, WaitingAsk
 
 REJECTED = "REJECTED"
 """Code of an ask that would be rejected."""
@@ -25,7 +25,7 @@ GONE = "GONE"
 
 
 def plan_submission(
-    scheduler: Core,
+    scheduler: CopiedCore,
     rm_id: RmId,
     new: NewApplication,
     asks: Sequence[Ask],
@@ -34,8 +34,8 @@ def plan_submission(
 ) -> SubmissionPlan:
     """Plan the submission of an application and its asks by a registered RM at `now`, in unix seconds.
 
-    The keys of the asks must differ. The scheduler is used up, so pass a copy. `spent` returns the
-    spent share of the budget. A plan ends incomplete when the budget is spent.
+    The keys of the asks must differ. The scheduler is changed, so pass a copy. `spent` returns the
+    spent share of the budget. A plan is incomplete if the budget was spent.
     """
     rehearsal = Rehearsal(scheduler, rm_id, now, spent)
     partition = _partition(rehearsal, new.partition)
@@ -110,7 +110,7 @@ def _planned(
     partition: Partition,
     app: Application,
     ask: Ask,
-    placed: dict[AllocationKey, Placed],
+    placed: dict[AllocationKey, PlacedAsk],
     refused: dict[AllocationKey, str],
     obstacles: ObstacleFinder,
 ) -> PlannedAsk:
@@ -124,7 +124,7 @@ def _planned(
     elif request is None:
         code, message = GONE, f"application {app.app_id} is {app.state.value}"
     elif request.is_pending:
-        waiting = Waiting(partition, app, request, obstacles.first_failing(app, request))
+        waiting = WaitingAsk(partition, app, request, obstacles.first_failing(app, request))
         code, message = waiting.code, waiting.message()
     return PlannedAsk(
         partition=partition.name,

@@ -1,7 +1,7 @@
-"""The server put together: the composition root.
+"""The composition root: it assembles a server from the other rooms.
 
 In: checked settings. Out: a running server. `server.py` makes all parts, in any event loop, and starts and
-stops them in order; `grpc_server.py` has its services, `periodics.py` what it does by the clock. `workers/`
+stops them in order; `grpc_server.py` has its services, `periodics.py` its periodic work. `workers/`
 runs several servers on one host.
 
 Callers: `commands/`, and `testing/`. No other room of the server imports it.

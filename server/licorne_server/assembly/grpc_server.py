@@ -1,9 +1,7 @@
 """The gRPC server of all services: its options and its addresses.
 
-Also here:
-
-* The standard service of reflection; `probes` has that of health.
-* `State.GetServer`: facts about the server, for any caller.
+Also here: the standard service of reflection (`probes` has that of health), and `State.GetServer`, facts
+about the server for any caller.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,19 +16,19 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc  # type: ign
 from licorne.v1 import state_pb2 as pb
 from licorne_server.process.build_info import BuildInfo
 from licorne_server.process.fair import TimeSlices
-from licorne_server.process.settings import Settings, SettingsError
-from licorne_server.process.transports import GRPC, served_by
+from licorne_server.process.settings import GRPC, Address, Settings, SettingsError, Tls, served_by
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections
+from licorne_server.security.tls import grpc_credentials
 from licorne_server.services.calls import CallGuard, unary_handler
-from licorne_server.services.inner_calls import InnerCalls
-from licorne_server.services.members import MemberCalls
+from licorne_server.services.members.inner_calls import InnerCalls
+from licorne_server.services.members.member_calls import MemberCalls
+from licorne_server.services.members.packing import SERVICE as MEMBERS
 from licorne_server.services.probes import Probes
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import PROTOCOL, SessionService
-from licorne_server.store.coordination.packing import SERVICE as MEMBERS
 from licorne_server.telemetry.measures import Calls
-from licorne_server.transport.aio import AioTransport, Transport
+from licorne_server.transport.interface import Transport
 from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 from licorne_server.wire.responses import nanoseconds
 
@@ -43,7 +41,7 @@ OF_ITS_OWN = (
     "one malformed request, of anybody who reaches the port, can shut it for all until a restart, for which "
     "the server ends itself; with the wheel licorne-transport it cannot"
 )
-"""What it means that the wheel is not used."""
+"""Text of the warning if the wheel is not used."""
 
 CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -59,6 +57,40 @@ CHANNEL_OPTIONS = [
 ]
 
 
+class AioTransport:
+    """The server of grpc.aio."""
+
+    def __init__(
+        self, interceptors: Sequence[grpc.aio.ServerInterceptor], options: Sequence[tuple[str, int]]
+    ) -> None:
+        """Calls pass the interceptors in order; `options` are gRPC's, by name."""
+        server = self._server = grpc.aio.server(interceptors=interceptors, options=options)
+        self.add_generic_rpc_handlers = server.add_generic_rpc_handlers
+        self.add_registered_method_handlers = server.add_registered_method_handlers
+        self.start = server.start
+        self.stop = server.stop
+
+    def listen(self, address: Address, tls: Tls | None) -> int:
+        """See `Transport`."""
+        return self._bound(str(address), None if tls is None else grpc_credentials(tls))
+
+    def listen_at(self, path: str) -> None:
+        """See `Transport`."""
+        self._bound(f"unix:{path}", None)
+
+    def _bound(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
+        try:
+            if credentials is None:
+                port = self._server.add_insecure_port(address)
+            else:
+                port = self._server.add_secure_port(address, credentials)
+        except RuntimeError as error:
+            raise OSError(str(error)) from None
+        if not port:
+            raise OSError("gRPC gives no reason")
+        return port
+
+
 def server_of(
     settings: Settings,
     interceptors: Sequence[grpc.aio.ServerInterceptor],
@@ -66,27 +98,28 @@ def server_of(
     time_slices: TimeSlices,
     is_short: Callable[[], object] = bool,
 ) -> Transport:
-    """A server without services, whose calls pass the interceptors in order; with `options` of gRPC.
+    """Make a server without services; its calls pass the interceptors in order, and `options` are gRPC's.
 
-    One that `shares_ports` does so with the other workers of its supervisor. Otherwise a second
+    A server that `shares_ports` shares them with the other workers of its supervisor. Otherwise a second
     server on the same port fails.
     """
     every = [("grpc.so_reuseport", int(settings.shares_ports)), *CHANNEL_OPTIONS, *options]
     if served_by(settings.transport) == GRPC:
         return AioTransport(interceptors, every)
-    from licorne_server.transport.server import LoopTransport
+    from licorne_server.transport.loop.server import LoopTransport
 
     return LoopTransport(interceptors, every, time_slices, is_short)
 
 
 def bind(server: Transport, settings: Settings) -> str:
-    """Listen where the settings say; returns the bound ``HOST:PORT``.
+    """Listen on the address of the settings; returns the bound ``HOST:PORT``.
 
     Raises:
-        SettingsError: it cannot.
+        SettingsError: the server cannot listen on the address.
     """
     address = settings.listen
-    # Tried beforehand: grpc would log its refusal in its own words. A supervisor has tried its port.
+    # Tried beforehand: gRPC would log a failure in its own words. For workers the supervisor has tried the
+    # port.
     refusal = "" if settings.shares_ports else address.refusal()
     if refusal:
         raise SettingsError(f"cannot listen on {address}: {refusal}")
@@ -98,10 +131,10 @@ def bind(server: Transport, settings: Settings) -> str:
 
 
 def bind_socket(server: Transport, address: str) -> None:
-    """Listen at ``unix:PATH`` too, where only this user comes in.
+    """Also listen at ``unix:PATH``, to which only this user can connect.
 
     Raises:
-        SettingsError: it cannot.
+        SettingsError: the server cannot listen on the socket.
     """
     try:
         server.listen_at(address.removeprefix("unix:"))
@@ -114,11 +147,11 @@ class Service(Protocol):
 
     @property
     def name(self) -> str:
-        """Its full name."""
+        """The full name of the service."""
         ...
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """Its methods by name."""
+        """The methods of the service by name."""
         ...
 
 
@@ -127,9 +160,9 @@ class GrpcDoor:
 
     guard: CallGuard
     inner: InnerCalls
-    """Calls of the page, to the same services."""
+    """Calls from the web page to the same services."""
     transport: str
-    """What serves gRPC, by its name."""
+    """Name of the transport that serves gRPC."""
 
     def __init__(
         self,
@@ -140,9 +173,9 @@ class GrpcDoor:
         time_slices: TimeSlices,
         is_short: Callable[[], object],
     ) -> None:
-        """Admit callers that `access` knows; `calls` counts their calls, and `tracing` traces them.
+        """Admit callers that `access` authenticates; `calls` counts their calls, and `tracing` traces them.
 
-        Handshakes take turns with reads in `time_slices`. `is_short` is true while memory is.
+        Handshakes take turns with reads in `time_slices`. `is_short` is true while memory is short.
         """
         self._time_slices = time_slices
         self._is_short = is_short
@@ -158,7 +191,7 @@ class GrpcDoor:
         """Serve the services to callers and to other members; returns the bound ``HOST:PORT``.
 
         Raises:
-            SettingsError: it cannot listen, or the store of the deployment does not answer.
+            SettingsError: the server cannot listen, or the store of the deployment does not answer.
         """
         settings = self._settings
         interceptors = [self.guard, members.forwarding]
@@ -181,13 +214,13 @@ class GrpcDoor:
         return address
 
     def tell_of_transport(self) -> None:
-        """Log what it means that the wheel is not used: others than this machine's users are a risk."""
+        """Log a warning if the wheel is not used and other machines can reach the address."""
         if self.transport == GRPC:
             tell = log.info if self._settings.listen.is_loopback else log.warning
             tell("gRPC is served by its own library", means=OF_ITS_OWN)
 
     async def stop(self, grace: float | None) -> None:
-        """End all calls, those under way after `grace` seconds; at once with None."""
+        """End all calls: those under way have `grace` seconds; with None they end at once."""
         await self._connections.stop()
         if self._server is not None:
             await self._server.stop(grace)
@@ -224,6 +257,6 @@ class AboutService:
         )
 
     async def _get(self, request: pb.GetServerRequest, context: Any) -> Message:
-        del request  # it asks for nothing in particular
+        del request  # the request has no fields
         self._access.caller(context)
         return self._answer

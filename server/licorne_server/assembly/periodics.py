@@ -1,4 +1,4 @@
-"""What a server does at intervals, in the time slices of readers: audits, accounting, samples, history."""
+"""Periodic work of a server, in the time slices of readers: audits, accounting, samples and history."""
 
 from collections.abc import Callable
 
@@ -8,9 +8,12 @@ from licorne_server.engine.audits import Audits
 from licorne_server.process.clock import Clock
 from licorne_server.process.fair import TimeSlices
 from licorne_server.process.settings import Settings
-from licorne_server.reads.accounting import accounting_of
+from licorne_server.reads.accounting import Accounting
 from licorne_server.reads.history.samples import History, Recording
+from licorne_server.reads.stored_hours import drop_old, stored_hours_of
 from licorne_server.store.configurations.revisions import Revisions
+from licorne_server.store.documents.documents import Documents
+from licorne_server.wire.features import rows
 
 
 class Periodics:
@@ -19,20 +22,25 @@ class Periodics:
     def __init__(
         self,
         settings: Settings,
+        documents: Documents,
         views: Views,
         revisions: Callable[[RmId], Revisions | None],
         clock: Clock,
         time_slices: TimeSlices,
     ) -> None:
-        """Idle until `start`; `revisions` has the configurations of an RM."""
+        """Idle until `start`; `revisions` gives the configurations of an RM."""
+        self._documents, self._clock = documents, clock
         self.history = History(views, clock, time_slices)
         self.recording = Recording(views, revisions, clock, time_slices)
-        self.accounting = accounting_of(settings, views, clock, time_slices)
+        self.accounting = Accounting(views, clock, time_slices, stored_hours_of(settings, documents))
         self.audits = Audits(views, clock, time_slices)
+        self.explained = [explained(views, clock, time_slices) for explained in rows("EXPLAINED")]
 
     async def start(self) -> None:
-        """Begin to audit and to account."""
-        self.audits.start()
+        """Begin the audits, the accounting, and the work of extensions."""
+        for periodic in (self.audits, *self.explained):
+            periodic.start()
+        await drop_old(self._documents, self._clock.now())
         await self.accounting.begin()
 
     def record(self) -> None:
@@ -41,7 +49,7 @@ class Periodics:
         self.recording.start()
 
     async def stop(self) -> None:
-        """End all, and account for the last time."""
-        for periodic in (self.history, self.recording, self.audits):
+        """End all periodic work, and account for the last time."""
+        for periodic in (self.history, self.recording, self.audits, *self.explained):
             await periodic.stop()
         await self.accounting.end()

@@ -1,7 +1,7 @@
-"""The composition root: puts the parts of a server together, and starts and stops them in order."""
+"""The composition root: assembles the parts of a server, and starts and stops them in order."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -9,14 +9,12 @@ import structlog
 
 from licorne_core.config import built_in
 from licorne_core.config.extra import ExtraConfig, read_extra
-from licorne_core.messages.effects import Effect
-from licorne_core.messages.reports import Turn
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.grpc_server import AboutService, GrpcDoor, Service
 from licorne_server.assembly.periodics import Periodics
 from licorne_server.engine.copies import Copies, Pauses
-from licorne_server.engine.engine import Engine
+from licorne_server.engine.engine import Engine, Witness
 from licorne_server.engine.journal.serving import Journal
 from licorne_server.http import HttpServer
 from licorne_server.http.dumps import StateDumps
@@ -27,8 +25,10 @@ from licorne_server.process.fair import TimeSlices
 from licorne_server.process.loop import Collector
 from licorne_server.process.memory import Memory
 from licorne_server.process.settings import Settings
+from licorne_server.reads.findings import Examinations
 from licorne_server.reads.members import Members
 from licorne_server.reads.sources import Figures, Sources, rm_figures
+from licorne_server.reads.verdict import SERVER
 from licorne_server.rms.admission import Admission
 from licorne_server.rms.budgets.members import MemberBudgets
 from licorne_server.rms.event_log import EventLogs
@@ -41,7 +41,7 @@ from licorne_server.security.access import Access
 from licorne_server.security.tls import CertificateEnd
 from licorne_server.services.admin import AdminService
 from licorne_server.services.events import EventsService
-from licorne_server.services.members import MemberCalls
+from licorne_server.services.members.member_calls import MemberCalls
 from licorne_server.services.probes import Probes
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
@@ -49,13 +49,12 @@ from licorne_server.services.state import StateService
 from licorne_server.store.configurations.default_file import Default
 from licorne_server.store.configurations.history import Configurations
 from licorne_server.store.configurations.memories import Memories
-from licorne_server.store.configurations.shared import keeper_of
 from licorne_server.store.configurations.thread import ConfigThread
-from licorne_server.store.coordination.joining import http_url, ownership_of
+from licorne_server.store.coordination.joining import documents_of, http_url, ownership_of
 from licorne_server.store.coordination.ownership import Ownership
 from licorne_server.telemetry.logs import dropped, levels
 from licorne_server.telemetry.measures import Calls
-from licorne_server.telemetry.scheduler_log import SchedulerLog
+from licorne_server.telemetry.scheduler_log import SchedulerLog, is_on
 from licorne_server.telemetry.tracing.starting import TraceCounts, tracing_of
 
 log = structlog.get_logger("core.app")
@@ -64,25 +63,25 @@ GRACE_SECONDS = 1.0
 
 
 class Server:
-    """A whole server; `running` starts and stops one."""
+    """A complete server; `running` starts and stops one."""
 
     settings: Settings
     clock: Clock
-    """The only source of the time that the server works by."""
+    """The server's only source of time."""
     scheduler: Scheduler
     """The core. Only the engine changes it; its views may be read between two rounds."""
     engine: Engine
     ownership: Ownership
-    """RMs that this server serves; all of them unless it is one of several members."""
+    """The RMs that this server owns; all of them unless it is one of several members."""
     members: Members | None
-    """The other members, over HTTP. They are not asked before their secret is known."""
+    """The other members, as REST and the page ask them; not before the shared secret is known."""
     events: EventLogs
     rms: Rms
     eviction: Eviction
     memory: Memory
     config_thread: ConfigThread
     copies: Copies
-    """Copies of the core, for questions about what would happen."""
+    """Copies of the core, for what-if questions."""
     changes: Changes
     budgets: MemberBudgets
     periodics: Periodics
@@ -92,7 +91,7 @@ class Server:
     http_address: str
     """``HOST:PORT`` that HTTP listens on; empty before the start, and if it is off."""
     metrics_address: str
-    """The same for the address of metrics and probes alone."""
+    """``HOST:PORT`` for metrics and probes alone; empty before the start, and if there is none."""
     failed: asyncio.Event
     """Set when only a restart will help: the server should be stopped."""
 
@@ -103,10 +102,10 @@ class Server:
         clock: Clock | None = None,
         ownership: Ownership | None = None,
     ) -> None:
-        """Put the parts together; nothing listens yet.
+        """Assemble the parts; nothing listens yet.
 
         Raises:
-            SettingsError: the settings are not safe.
+            SettingsError: the settings are unsafe.
         """
         settings.check()
         self.settings = settings
@@ -122,7 +121,8 @@ class Server:
         self.ownership = ownership or ownership_of(
             settings, self._build.version, self.clock.now, lambda: engine.worked
         )
-        known = Configurations(default, keeper_of(self.ownership, settings), self.clock)
+        documents = self._documents = documents_of(self.ownership, settings)
+        known = Configurations(default, documents, self.clock, self.ownership.epoch)
         self._time_slices = TimeSlices(lambda: engine.busy, lambda: engine.budget.turn, engine.slow)
         views = self.scheduler.views
         self.tracing = tracing_of(settings.traces, self._build, self.clock, self._time_slices, views)
@@ -134,7 +134,7 @@ class Server:
         engine.on_failure = self.ownership.on_failure = self.fail
         self._access = Access.by(settings)
         self._member_calls = MemberCalls(settings, self.ownership, self._access, self.rms, views)
-        self.members = self._member_calls.http
+        self.members = self._member_calls.members
         # The RM of another member may have a partition of the same name.
         views.bare_names = self.members is None
         self._log_levels = RmLogLevels(lambda rm_id: self.scheduler.views.rm(rm_id).extra_config)
@@ -159,30 +159,31 @@ class Server:
         )
         self.changes = Changes(engine, self.rms, known, thread, self.clock, self.scheduler.refusal_of)
         self.budgets = MemberBudgets(
-            engine, self.rms, views, known.keeper, thread, self.clock, settings.budgets_file, self.ownership
+            engine, self.rms, views, documents, thread, self.clock, settings.budgets_file, self.ownership
         )
         self.copies = self._copies()
-        self.periodics = Periodics(settings, views, known.find, self.clock, self._time_slices)
+        self.periodics = Periodics(settings, documents, views, known.find, self.clock, self._time_slices)
         slices = self._time_slices
         self._grpc = GrpcDoor(settings, self._access, self._calls, self.tracing, slices, shortage)
         self._sources = self._made_of()
+        self._examinations = Examinations(self._sources, self.clock)
         self._dumps = StateDumps(self._sources)
-        self._http: HttpServer | None = None
+        self._http = HttpServer(self._sources, settings.peers, self._dumps)
         self._stopped = False
 
     async def start(self) -> None:
-        """Listen, and be ready when this returns.
+        """Start to listen; the server is ready when this returns.
 
         Raises:
             SettingsError: the server cannot listen on an address, or use its state directory.
         """
+        self._documents.open()
         self.changes.configurations.start()
         if self.settings.manage_gc:
             self._collector.start(asyncio.get_running_loop())
             self.engine.on_idle = self._collector.idle
-        self.engine.on_turn = self._turned
-        scheduler = self.scheduler
-        self.engine.witness = SchedulerLog(scheduler.views, lambda: scheduler.last_turn, self.clock.now)
+        levels().followers.add(self._record)
+        self._record()
         self.journal.start()
         self.engine.start(self.rms)
         await self.changes.configurations.log_levels.start()
@@ -196,11 +197,13 @@ class Server:
         self._memories.start()
         if self.tracing is not None:
             self.tracing.start()
+        self._member_calls.answer = self._http.answer
         self.grpc_address = await self._grpc.open(self._services(), self._member_calls, self._probes)
         await self._start_http()
         await self.ownership.start(self.grpc_address, http_url(self.settings, self.http_address))
         await self.ownership.joined()
         await self._probes.serving()
+        self._examinations.start()
         addresses = {"grpc": self.grpc_address, "http": self.http_address}
         if self.metrics_address:
             addresses["metrics"] = self.metrics_address
@@ -217,37 +220,34 @@ class Server:
         self.budgets.definition.reload_soon()
 
     async def stop(self, *, at_once: bool = False) -> None:
-        """Drain, then stop (reliability: everything that was decided is sent).
+        """Drain, then stop (reliability: all decisions are sent).
 
-        `at_once` is for tests: streams break off without a word, as if the process was killed.
+        `at_once` is for tests: streams break off without a status, as if the process was killed.
         """
         if self._stopped:
             return
         self._stopped = True
         await self._probes.draining()
+        await self._examinations.stop()
         await self.copies.stop()
         await (self._memories.stop() if at_once else self._memories.end())
         if self.engine.running and not at_once:
-            await self._handover.stop_all(self._member_calls.passing)
+            await self._handover.stop_all(self._member_calls.passing.drain)
         grace = None if at_once else GRACE_SECONDS
         await self._member_calls.stop(grace)
         await self.ownership.stop()
         self.events.close()
         await self._grpc.stop(grace)
-        if self._http is not None:
-            await self._http.stop()
-        if self.members is not None:
-            await self.members.close()
+        await self._http.stop()
         await self.periodics.stop()
         self.memory.stop()
         for part in (self.eviction, self.changes, self.budgets, self._admission, self.engine, self.journal):
             await part.stop()
         await self.changes.configurations.stop()
-        if self.ownership.store is not None:
-            # The last writes of configurations needed it.
-            await self.ownership.store.close()
+        await self._documents.close()
         self.config_thread.stop()
         self._log_levels.forget_all()
+        levels().followers.discard(self._record)
         if self.tracing is not None:
             await self.tracing.stop()
         if self._probes.status.started:
@@ -289,18 +289,17 @@ class Server:
         )
 
     async def _start_http(self) -> None:
-        self._http = HttpServer(self._sources, self.settings.peers, self._dumps)
         self.http_address, self.metrics_address = await self._http.open(self.settings)
         if self.http_address:
             self.periodics.record()
 
     def _followed(self, rm_id: RmId) -> None:
-        """The RM was registered, or its extra configuration may be another one."""
+        """Apply an RM's extra configuration, after a registration or a change."""
         self._log_levels.follow(rm_id)
         self.budgets.registered(rm_id)
 
     def _forgotten(self, rm_id: RmId) -> None:
-        """The RM is not in the core any more."""
+        """Drop the state of an RM that the core has removed."""
         self._log_levels.forget(rm_id)
         self.budgets.forget(rm_id)
 
@@ -309,7 +308,7 @@ class Server:
         return Copies(self.engine, self.scheduler, self._time_slices, self.memory.shortage_for_copy, pauses)
 
     def _made_of(self) -> Sources:
-        """Sources of HTTP and of state dumps."""
+        """Make the sources of HTTP and of state dumps."""
         return Sources(
             views=self.scheduler.views,
             status=self._probes.status,
@@ -333,29 +332,46 @@ class Server:
             reasons=Reasons(self.scheduler.views, self._time_slices, self.clock.now).of,
             ownership=self.ownership,
             members=self.members,
+            first_rm=self._member_calls.first_rm,
             worker=self.settings.worker,
             call=self._grpc.inner.call,
             journal=self.journal.state,
+            audits=self.periodics.audits,
+            explained=[one.explain for one in self.periodics.explained],
+            troubles=self._troubles,
         )
 
     def _extra(self, rm_id: RmId) -> ExtraConfig:
         return read_extra(self.scheduler.views.rm(rm_id).extra_config)
 
     def stalled(self, reason: str) -> None:
-        """Report a stall of the engine to the supervisor through the probes; empty: its end."""
+        """Report a stall of the engine through the probes; an empty reason reports its end."""
         self._probes.stalled(reason)
 
-    def fail(self, reason: str) -> None:
-        """Report to the supervisor, through the probes, that only a restart will help."""
-        self._probes.failed(reason)
+    def fail(self, reason: str, concern: str = SERVER) -> None:
+        """Report through the probes that only a restart will help; `concern` is that of the finding."""
+        self._probes.failed(reason, concern)
         self.failed.set()
 
-    def _turned(self, turn: Turn, seconds: float, effects: Sequence[Effect]) -> None:
-        """The engine gave a turn."""
+    def _troubles(self) -> Iterator[tuple[str, str]]:
+        """Concern and text of files that could not be read or written."""
+        disk = self._documents.trouble if self.ownership.store is None else ""
+        for concern, text in (
+            ("configuration", self.changes.reloader.problem),
+            ("budgets", self.budgets.definition.problem),
+            ("disk", disk),
+        ):
+            if text:
+                yield concern, " ".join(text.split())
+
+    def _record(self) -> None:
+        """Set the engine's witnesses to those enabled now; log levels decide about the scheduler's log."""
+        witnesses: list[Witness] = [self.rms]
         if self.tracing is not None:
-            self.tracing.turned(turn.partition, seconds, effects)
-        if (rm := self.rms.find(turn.rm_id)) is not None:
-            rm.measures.turned(turn.partition, turn.counters, seconds)
+            witnesses.append(self.tracing)
+        if is_on():
+            witnesses.append(SchedulerLog(self.scheduler.views, self.clock.now))
+        self.engine.witnesses = tuple(witnesses)
 
     def _figures(self) -> Figures:
         engine = self.engine
@@ -391,10 +407,10 @@ async def running(
     clock: Clock | None = None,
     ownership: Ownership | None = None,
 ) -> AsyncIterator[Server]:
-    """A server that is ready inside the block and has stopped behind it.
+    """Run a server: it is ready inside the block, and stopped after it.
 
     Raises:
-        SettingsError: it cannot start.
+        SettingsError: the server cannot start.
     """
     server = Server(settings, scheduler, clock, ownership)
     try:

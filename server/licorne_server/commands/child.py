@@ -1,6 +1,6 @@
 """`licorne` as a child that ends with its parent: ``python -m licorne_server.commands.child COMMAND...``
 
-Imports no other module of the project at load, so that benches can run it by its path.
+It imports no other module of the project when it is loaded, so that benches can run it by its path.
 """
 
 import os
@@ -20,7 +20,7 @@ def end_with_parent() -> None:
 
 
 def _stop_at_end(stdin: int) -> None:
-    # Not sys.stdin: a thread that waits there prevents an orderly end of the interpreter.
+    # Not sys.stdin: a thread that waits in it prevents an orderly end of the interpreter.
     while os.read(stdin, CHUNK):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""The addresses that a server listens on, as it prints them, and the address of its page."""
+"""The listening addresses of a server, in the form in which it prints them, and the address of its page."""
 
 import sys
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from licorne_cli.output.text import is_terminal
 
 OFF = "off"
 ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
-"""Addresses of all interfaces, each with one that a browser on this machine can open."""
+"""Addresses of all interfaces, each with a loopback address that a browser on this machine can open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +16,9 @@ class Ports:
 
     grpc: str
     http: str
-    """``off`` for none."""
+    """``HOST:PORT``; ``off`` for none."""
     metrics: str = ""
-    """Empty for none."""
+    """``HOST:PORT``; empty for none."""
     scheme: str = "http"
     """Scheme of the page."""
 
@@ -29,7 +29,7 @@ class Ports:
         return f"{self.scheme}://{ANY_HOST.get(host, host)}:{port}/ui" if host else ""
 
     def announce(self) -> None:
-        """Print where the server listens, and on a terminal the address of its page."""
+        """Print the addresses of the server, and on a terminal that of its page."""
         metrics = f" metrics={self.metrics}" if self.metrics else ""
         page = f"page {self.page}\n" if self.page and is_terminal(sys.stdout) else ""
         # In one write, as log lines share the terminal.

@@ -1,19 +1,26 @@
-"""`licorne serve`: a server in its own process, until a signal or a failure."""
+"""`licorne serve`: a server in its own process, until a signal or a failure.
+
+As a program it is a worker of `--workers N`, with the settings that its supervisor has read in a file.
+"""
 
 import argparse
 import asyncio
 import os
+import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 
 import structlog
 
 from licorne_cli.output.text import say
+from licorne_server.commands.child import end_with_parent
 from licorne_server.commands.ports import OFF, Ports
-from licorne_server.commands.serve_options import add_arguments, settings_of
+from licorne_server.commands.serve_options import add_arguments, build, reading_of
+from licorne_server.commands.settings.sources import Reading, named
 from licorne_server.process.bounds import raise_file_limit
 from licorne_server.process.doors import doors_of
 from licorne_server.process.loop import ServerLoop
@@ -29,6 +36,7 @@ EXAMPLES = (
     ("licorne serve", "for this machine alone"),
     ("licorne serve --config queues.yaml", "with queues for RMs that bring none"),
     ("licorne serve --workers auto", "with all cores, for many RMs"),
+    ("licorne serve --settings licorne.toml", "with a file, which licorne settings prints"),
     (
         "licorne serve --listen :7070 --tls-cert cert.pem --tls-key key.pem --tls-client-ca ca.pem",
         "for others, who show certificates",
@@ -38,30 +46,51 @@ EXAMPLES = (
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal; returns the exit code."""
-    from licorne_server.telemetry.logs import process_logs
-    from licorne_server.telemetry.logs.stderr import STDERR
-
     raise_file_limit()
     try:
-        if args.workers > 1:
-            from licorne_server.commands.serve_workers import supervise
-
-            # The logs of this process take the place of stderr.
-            stderr = os.dup(STDERR) if sys.stderr is not None else subprocess.DEVNULL
-            with process_logs(args.log_level, args.log_format):
-                return supervise(args, stderr)
-        settings = settings_of(args)
-        # Logs of several workers come together.
-        of = {"worker": settings.worker} if settings.worker else {}
-        with process_logs(args.log_level, args.log_format, of) as flush:
-            return _serve(settings, flush)
+        reading = reading_of(args)
     except SettingsError as error:
         say(f"licorne: {error}")
         return FAILED
+    return serve(reading)
+
+
+def serve(reading: Reading) -> int:
+    """Serve with these settings until a signal; returns the exit code."""
+    from licorne_server.telemetry.logs import process_logs
+    from licorne_server.telemetry.logs.stderr import STDERR
+
+    tables = reading.tables
+    level, form = tables.telemetry.log_level, tables.telemetry.log_format
+    try:
+        if tables.server.workers > 1:
+            from licorne_server.commands.serve_workers import supervise
+
+            # The logs of this process replace stderr.
+            stderr = os.dup(STDERR) if sys.stderr is not None else subprocess.DEVNULL
+            with process_logs(level, form):
+                warn_of(reading.unknown)
+                return supervise(reading, stderr)
+        settings = build(tables)
+        # Logs of several workers are mixed, and their supervisor has logged the warnings.
+        of = {"worker": settings.worker} if settings.worker else {}
+        with process_logs(level, form, of) as flush:
+            if not settings.worker:
+                warn_of(reading.unknown)
+            return _serve(settings, flush)
+    except SettingsError as error:
+        say(f"licorne: {named(error, reading.names)}")
+        return FAILED
+
+
+def warn_of(unknown: Mapping[str, str]) -> None:
+    """Warn of unknown variables. They may have another origin: Kubernetes sets some for each service."""
+    for variable, meant in unknown.items():
+        log.warning("variable sets nothing", variable=variable, meant=meant)
 
 
 def _serve(settings: Settings, flush_logs: Callable[[], None]) -> int:
-    """Serve until the end; returns the exit code.
+    """Serve until a signal or a failure; returns the exit code.
 
     Raises:
         SettingsError: the server cannot start.
@@ -85,7 +114,7 @@ def _serve(settings: Settings, flush_logs: Callable[[], None]) -> int:
 
 async def _until_the_end(settings: Settings, end: Callable[[str, int], None]) -> int:
     """Serve until a signal or a failure; returns the exit code."""
-    # Slow to import, and not needed for the help.
+    # Imported here: it is slow, and not needed for the help.
     from licorne_server.assembly.server import running
 
     signalled = asyncio.Event()
@@ -100,7 +129,7 @@ async def _until_the_end(settings: Settings, end: Callable[[str, int], None]) ->
         loop.add_signal_handler(number, note_signal)
     with ExitStack() as watching:
         async with running(settings) as server:
-            # Watches until the server has stopped, as a stop may hang too.
+            # The watchdog runs until the server has stopped, as a stop may hang too.
             addresses = (server.grpc_address, server.http_address, server.metrics_address)
             watchdog = Watchdog(server, settings.stall, end, doors_of(settings, *addresses))
             watchdog.start()
@@ -115,3 +144,8 @@ async def _until_the_end(settings: Settings, end: Callable[[str, int], None]) ->
             for wait in waits:
                 wait.cancel()
         return watchdog.exit_code if server.failed.is_set() else OK
+
+
+if __name__ == "__main__":
+    end_with_parent()
+    sys.exit(serve(pickle.loads(Path(sys.argv[1]).read_bytes())))

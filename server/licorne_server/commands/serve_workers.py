@@ -1,114 +1,132 @@
 """`licorne serve --workers N`: the supervisor of N processes of `licorne serve`, until a signal."""
 
-import argparse
 import asyncio
+import fcntl
 import os
+import pickle
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from licorne_cli.commands import parser_for
-from licorne_server.assembly.workers.disk import Disk
 from licorne_server.assembly.workers.ports import Reservation
+from licorne_server.assembly.workers.stored import documents_of_workers
 from licorne_server.assembly.workers.supervisor import STORE, Plan, Supervisor
 from licorne_server.commands.ports import OFF, Ports
-from licorne_server.commands.serve_options import settings_of
-from licorne_server.process.coordination import worker_name
+from licorne_server.commands.serve_options import build
+from licorne_server.commands.settings.sources import Reading
+from licorne_server.commands.settings.tables import Members, Server, Tables
+from licorne_server.process.coordination import Coordination, worker_name
 from licorne_server.process.loop import ServerLoop
-from licorne_server.process.settings import Settings, SettingsError
+from licorne_server.process.settings import Address, Settings, SettingsError
 
 OK = 0
 FAILED = 1
 
 # With -P no modules are loaded from the current folder. The child ends with this process.
-PROGRAM = (sys.executable, "-P", "-m", "licorne_server.commands.child")
+PROGRAM = (sys.executable, "-P", "-m", "licorne_server.commands.serve")
+
+SETTINGS = ".settings"
+"""Suffix of the files with the settings of the workers; the number of the worker precedes it."""
 
 MAX_FOLDER = 80
-"""Bytes of the path of the sockets' folder, at most: the kernel takes 107 for a socket."""
+"""Bytes of the path of the sockets' folder, at most: the kernel accepts 107 for a socket."""
 
 
-def supervise(args: argparse.Namespace, stderr: int) -> int:
-    """Serve by `args.workers` processes until a signal; returns the exit code.
+def supervise(reading: Reading, stderr: int) -> int:
+    """Serve by several processes until a signal; returns the exit code.
 
-    `stderr` is a descriptor for the logs of the workers.
+    All workers get the settings that were read, those that are started again too: files and variables may
+    have changed meanwhile. `stderr` is a descriptor for the logs of the workers.
 
     Raises:
-        SettingsError: they cannot start.
+        SettingsError: the workers cannot start.
     """
-    if args.coordination:
+    tables = reading.tables
+    if tables.coordination.store is not None:
         raise SettingsError(
-            "--workers cannot be used with --coordination: a worker has no address of its own"
+            "server.workers cannot be used with coordination.store: a worker has no address of its own"
         )
     with ExitStack() as stack:
         folder = stack.enter_context(_folder())
-        # Whatever a worker would refuse is refused here, once and before anything is started.
-        settings = _settings(_arguments(args, folder, 1))
+        # Settings that a worker would refuse are refused here, once and before anything is started.
+        settings = build(_own(tables, folder, 1))
         settings.check()
         ports = _reserved(settings, stack)
-        commands = [
-            (*PROGRAM, *_arguments(args, folder, number, _shared(settings, ports, args.workers)))
-            for number in range(1, args.workers + 1)
-        ]
+        workers = range(1, tables.server.workers + 1)
+        # The limit applies to all workers together: they share a machine and a control group.
+        bounds = replace(tables.bounds, max_memory=settings.rms.memory // len(workers))
+        shared = replace(tables, server=_listening(tables.server, ports), bounds=bounds)
+        for number in workers:
+            own = reading._replace(tables=_own(shared, folder, number))
+            _file(folder, number).write_bytes(pickle.dumps(own))
         plan = Plan(
-            folder=folder, commands=commands, stderr=stderr, drain=settings.drain, stall=settings.stall
+            folder=folder,
+            commands=[(*PROGRAM, str(_file(folder, number))) for number in workers],
+            stderr=stderr,
+            drain=settings.drain,
+            stall=settings.stall,
         )
-        supervisor = Supervisor(plan, disk=None if settings.state_dir is None else Disk(settings.state_dir))
+        documents = documents_of_workers(settings.state_dir)
+        documents.open()
+        supervisor = Supervisor(plan, documents=documents)
         runner = stack.enter_context(asyncio.Runner(loop_factory=ServerLoop))
         return runner.run(_until_the_end(supervisor, ports))
 
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A folder for the sockets, which only this user may enter.
+    """A folder for sockets and settings, which only this user may enter.
 
     Raises:
-        SettingsError: there is no place for it.
+        SettingsError: the folder cannot be created.
     """
     try:
         with TemporaryDirectory(prefix="licorne-", ignore_cleanup_errors=True) as name:
             if len(os.fsencode(name)) > MAX_FOLDER:
-                raise SettingsError(f"--workers: the path for sockets is too long, set TMPDIR: {name}")
-            yield Path(name)
+                raise SettingsError(f"server.workers: the path for sockets is too long, set TMPDIR: {name}")
+            with ExitStack() as stack:
+                # systemd-tmpfiles removes old files, but for those of folders that are locked.
+                descriptor = os.open(name, os.O_RDONLY)
+                stack.callback(os.close, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_SH)
+                yield Path(name)
     except FileNotFoundError as error:
-        raise SettingsError(f"--workers needs a folder for sockets, set TMPDIR: {error}") from None
+        raise SettingsError(f"server.workers needs a folder for sockets, set TMPDIR: {error}") from None
 
 
-def _arguments(args: argparse.Namespace, folder: Path, number: int, shared: Sequence[str] = ()) -> list[str]:
-    """The arguments of a worker: those of the supervisor, and what makes it a member. The last one counts."""
-    journal = {}
-    if args.journal is not None:
-        journal = {
-            "--journal": str(args.journal / worker_name(number)),
-            "--journal-size": str(args.journal_size // args.workers),
-        }
-    own = {
-        **journal,
-        "--workers": "1",
-        "--coordination": f"local:{folder / STORE}",
-        "--member-name": worker_name(number),
-        "--advertise": f"unix:{folder / f'{number}.grpc'}",
-        "--advertise-http": f"unix:{folder / f'{number}.http'}",
-    }
-    return [*args.given, *(word for pair in own.items() for word in pair), *shared]
+def _file(folder: Path, number: int) -> Path:
+    """The file with the settings of a worker."""
+    return folder / f"{number}{SETTINGS}"
 
 
-def _settings(arguments: Sequence[str]) -> Settings:
-    return settings_of(parser_for("serve").parse_line(arguments))
+def _own(tables: Tables, folder: Path, number: int) -> Tables:
+    """The settings of a worker: those of the supervisor, and those of a member."""
+    server, name = tables.server, worker_name(number)
+    journal = None if server.journal is None else server.journal / name
+    size = server.journal_size // server.workers
+    members = Members(
+        store=Coordination(backend="local", hosts=(str(folder / STORE),)),
+        advertise=f"unix:{folder / f'{number}.grpc'}",
+        name=name,
+    )
+    server = replace(server, workers=1, journal=journal, journal_size=size)
+    return replace(tables, server=server, coordination=members)
 
 
-def _shared(settings: Settings, ports: Ports, workers: int) -> list[str]:
-    """The arguments that all workers have in common."""
-    metrics = ["--metrics", ports.metrics] if ports.metrics else []
-    # The limit is that of all workers together: they share a machine and a control group.
-    memory = str(settings.rms.memory // workers)
-    return ["--listen", ports.grpc, "--http", ports.http, *metrics, "--max-memory", memory]
+def _listening(server: Server, ports: Ports) -> Server:
+    """The settings with the addresses that were reserved."""
+    http, metrics = (
+        None if text in ("", OFF) else Address.parse(text) for text in (ports.http, ports.metrics)
+    )
+    return replace(server, listen=Address.parse(ports.grpc), http=http, metrics=metrics)
 
 
 def _reserved(settings: Settings, stack: ExitStack) -> Ports:
-    """Reserve the addresses until the end of the stack.
+    """Reserve the addresses until `stack` is closed.
 
     Raises:
         SettingsError: one of them is in use, or cannot be used.

@@ -1,15 +1,18 @@
-"""A server in a separate process, and the resources used by the process."""
+"""A server in a separate process, and the resources that it uses."""
 
 import asyncio
+import os
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from licorne_server.commands.settings.sources import without_settings
 
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
@@ -81,21 +84,24 @@ async def running_server(
     listen: str = ANY_PORT,
     http: str = "off",
     more: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
 ) -> AsyncIterator[ServerProcess]:
     """Start `licorne serve`; stop the server at the end of the block.
 
     The server also stops when this process ends or is killed. `program` takes the arguments of the
     command. `listen` and `http` are addresses as in `--listen` and `--http`, by default a free port of
-    loopback and none. `more` are further options.
+    loopback and none. `more` are further options, and `variables` are added to the environment of this
+    process.
 
     Raises:
-        ServerFailed: it does not start, or ends early; with the last lines of its log.
+        ServerFailed: the server does not start, or ends early; the text has the last lines of its log.
     """
     with tempfile.TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(
             *program,
             *("serve", "--listen", listen, "--http", http),
             *more,
+            env={**without_settings(os.environ), **(variables or {})},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
@@ -110,7 +116,7 @@ async def running_server(
 
 
 async def listening(process: asyncio.subprocess.Process, log: IO[bytes]) -> dict[str, str]:
-    """Wait for the line with the server's addresses; returns its parts by name."""
+    """Wait for the line with the server's addresses; returns the addresses by name."""
     assert process.stdout is not None
     try:
         async with asyncio.timeout(START_SECONDS):
@@ -131,7 +137,7 @@ def last_lines(log: IO[bytes]) -> str:
 
 
 async def stop(process: asyncio.subprocess.Process) -> None:
-    """End the process with SIGTERM, after a timeout with SIGKILL."""
+    """End the process with SIGTERM, or after a timeout with SIGKILL."""
     if process.returncode is not None:
         return
     process.send_signal(signal.SIGTERM)

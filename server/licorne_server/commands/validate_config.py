@@ -2,15 +2,15 @@
 
 import argparse
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from licorne_cli.config.files import located
 from licorne_cli.failures import OK, REFUSED, USAGE
-from licorne_cli.output.text import print_json, while_read
+from licorne_cli.output.text import human_text, print_json, while_read
 from licorne_core.config import load
 from licorne_core.config.caps import MAX_BYTES
 from licorne_core.values.errors import ConfigError, Problem
-from licorne_server.wire.errors import located
 
 EXAMPLES = (
     ("licorne validate-config queues.yaml", "all problems of a file"),
@@ -30,7 +30,8 @@ class Verdict:
     file: str
     checksum: str = ""
     problems: tuple[Problem, ...] = ()
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     unreadable: str = ""
 
     @property
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _judge(file: str, *, strict: bool) -> Verdict:
-    # A file name may be any bytes, a line of output is text.
+    # A file name may be any bytes, but output is text.
     name = "<stdin>" if file == STDIN else file.encode("utf-8", "replace").decode()
     try:
         content = _content(file)
@@ -76,7 +77,12 @@ def _judge(file: str, *, strict: bool) -> Verdict:
         configuration = load(content.decode("utf-8", "surrogateescape"), strict=strict, required=True)
     except ConfigError as error:
         return Verdict(file=name, problems=error.problems)
-    return Verdict(file=name, checksum=configuration.checksum, warnings=tuple(configuration.warnings))
+    return Verdict(
+        file=name,
+        checksum=configuration.checksum,
+        warnings=configuration.warnings,
+        notes=configuration.notes,
+    )
 
 
 def _content(file: str) -> bytes:
@@ -94,11 +100,13 @@ def _talk(verdict: Verdict) -> None:
         count = len(verdict.problems)
         print(f"{verdict.file}: {count} problem{'s'[: count > 1]}", file=sys.stderr)
     else:
+        for note in verdict.notes:
+            print(f"{verdict.file}: note: {note}", file=sys.stderr)
         print(f"{verdict.file}: valid, checksum {verdict.checksum}", file=sys.stderr)
 
 
 def _text(verdict: Verdict) -> list[str]:
-    """Lines ``file:line:column: path: message``, a format that editors know."""
+    """Lines ``file:line:column: path: message``, a format that editors recognize."""
     lines = located(verdict.file, verdict.problems)
     return [*lines, *(f"{verdict.file}:{warning} (warning)" for warning in verdict.warnings)]
 
@@ -110,7 +118,7 @@ def _github(verdict: Verdict) -> list[str]:
     for problem in verdict.problems:
         place = f",line={problem.line},col={problem.column}" if problem.line else ""
         message = f"{problem.path}: {problem.message}" if problem.path else problem.message
-        lines.append(f"::error file={file}{place}::{_data(message)}")
+        lines.append(f"::error file={file}{place}::{_data(human_text(message))}")
     return [*lines, *(f"::warning file={file}::{_data(text)}" for text in verdict.warnings)]
 
 
@@ -130,4 +138,5 @@ def _as_json(verdict: Verdict) -> dict[str, object]:
         "unreadable": verdict.unreadable,
         "problems": [asdict(problem) for problem in verdict.problems],
         "warnings": list(verdict.warnings),
+        "notes": list(verdict.notes),
     }

@@ -1,13 +1,16 @@
 """Audits of all partitions' books at intervals, in the time slices of readers.
 
-A disagreement is a defect of the core. It goes into the log and the metrics.
+A disagreement is a defect of the core. It is logged and counted in the metrics.
 """
+
+import asyncio
+from collections import defaultdict
 
 import structlog
 
 from licorne_core.values.errors import NotFound
-from licorne_core.values.ids import PartitionName
-from licorne_core.views import Views
+from licorne_core.values.ids import PartitionName, RmId
+from licorne_core.views import Concern, Views
 from licorne_server.process.clock import Clock, Periodic
 from licorne_server.process.fair import TimeSlices
 
@@ -16,8 +19,11 @@ log = structlog.get_logger("core.audits")
 AUDIT_SECONDS = 300.0
 """Seconds between the end of an audit and the next one."""
 
-SHOWN = 3
-"""Findings of a partition that the log names, at most."""
+SHOWN = 10
+"""Disagreements of a partition with the same concern that are named, at most."""
+
+LOGGED = 3
+"""Disagreements of a partition that the log names, at most."""
 
 PEER = "audits"
 
@@ -26,45 +32,64 @@ class Audits(Periodic):
     """The audits of one server."""
 
     def __init__(self, views: Views, clock: Clock, time_slices: TimeSlices) -> None:
-        """Make no audit yet; `start` begins to wait for the first one."""
+        """Make no audit before `start`, which begins to wait for the first one."""
         super().__init__("audits", clock, AUDIT_SECONDS)
         self._views = views
         self._time_slices = time_slices
+        self._lock = asyncio.Lock()
         self.count = 0
-        """Audits of all partitions that came to their end."""
+        """Completed audits of all partitions."""
         self.findings = 0
         """Disagreements found by the last audit, in all partitions."""
+        self.found: dict[tuple[PartitionName, Concern], str] = {}
+        """What the last audit of each partition has found, in words."""
 
     async def _work(self) -> float:
-        await self._audit_all()
+        await self.audit()
         return self._clock.now() + AUDIT_SECONDS
 
-    async def _audit_all(self) -> None:
-        """Audit one partition after the other; a failure of one stops no other."""
-        found = 0
-        for name in self._views.partition_names():
-            try:
-                found += await self._audit(name)
-            except Exception:
-                log.exception("audit failed", partition=name)
-        self.findings = found
-        self.count += 1
+    async def audit(self, rm_id: RmId | None = None) -> None:
+        """Audit all partitions, or those of one RM, one by one; a failure of one does not stop the others."""
+        async with self._lock:
+            names, found, count = self._views.partition_names(rm_id), dict(self.found), 0
+            there = set(self._views.partition_names())
+            for key in [key for key in found if key[0] in names or key[0] not in there]:
+                del found[key]
+            for name in names:
+                try:
+                    texts = await self._audit(name)
+                except Exception:
+                    log.exception("audit failed", partition=name)
+                    continue
+                count += sum(map(len, texts.values()))
+                found |= {(name, concern): _in_words(of_one) for concern, of_one in texts.items()}
+            self.found = found
+            if rm_id is None:
+                self.findings = count
+                self.count += 1
 
-    async def _audit(self, name: PartitionName) -> int:
-        """Number of disagreements in the books of a partition."""
+    async def _audit(self, name: PartitionName) -> dict[Concern, list[str]]:
+        """The disagreements in the books of a partition, by concern."""
+        texts = defaultdict[Concern, list[str]](list)
         try:
             findings = self._views.audit(name)
-        except NotFound:  # it went away while others were audited
-            return 0
+        except NotFound:  # it was removed while others were audited
+            return texts
         count = 0
         while True:
             async with self._time_slices.slice(PEER) as is_over:
                 for finding in findings:
                     if finding is not None:
                         count += 1
-                        if count <= SHOWN:
+                        texts[finding.concern].append(finding.text)
+                        if count <= LOGGED:
                             log.error("books disagree", partition=name, finding=finding.text)
                     elif is_over():
                         break
                 else:
-                    return count
+                    return texts
+
+
+def _in_words(texts: list[str]) -> str:
+    more = len(texts) - SHOWN
+    return "; ".join([*texts[:SHOWN], f"and {more:,} more"] if more > 0 else texts)

@@ -1,19 +1,19 @@
 """A forked copy of this process that computes one answer and sends it through a pipe.
 
-The copy is made by `os.fork`. This process pauses for about 40 ms for each gigabyte that it has,
-and 4 ms for 100,000 asks: its page tables are copied. A page is copied when one of both writes to
-it, so memory is needed for the parts that the plan changes or looks at. The copy has everything of
-this process, but one thread only.
+The copy is made by `os.fork`. This process pauses for about 40 ms for each gigabyte of its memory,
+and 4 ms for 100,000 asks: its page tables are copied. A page is copied when either process writes to
+it, so memory is needed for the parts that the plan changes or reads. The copy has everything of
+this process, but only one thread.
 
-Threads of gRPC and others make a fork dangerous: a lock that a thread holds at the fork stays held
-for ever in the copy. So the copy takes none of their locks: of gRPC, of the log, of an executor. It
+Threads of gRPC and others make a fork dangerous: a lock that another thread holds at the fork is held
+for ever in the copy. So the copy takes none of their locks: not of gRPC, of the log or of an executor. It
 runs one function of the core, which is pure, and then `os._exit`, which cleans up nothing of the
 parent. It neither returns into the event loop, nor logs, nor imports. The locks that it needs are
 those of the interpreter, of the import system and of the C library's memory, which handle forks
 themselves. gRPC's own handlers of forks are switched off (`__init__.py` of the server). Protobuf, which
 writes the answer, has neither threads nor locks.
 
-The copy first closes all files but its pipe, so that it holds no port and no stream open. It ends
+The copy first closes all files but its pipe, so that it keeps no port or stream open. It ends
 with its parent (`PR_SET_PDEATHSIG`), has a limit of CPU time and a low priority, writes no core
 file, and is the kernel's first victim if memory runs out.
 """
@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 Spent = Callable[[], float]
-"""Share of its time that a copy has spent, from 0.0 up."""
+"""Share of its CPU time that a copy has spent; 0.0 at its start, 1.0 when the time is used up."""
 
 ANSWERED = b"+"
 """Prefix of an answer."""
@@ -41,7 +41,7 @@ FAILED = b"-"
 """Prefix of the traceback of a function that has raised."""
 
 _LENGTH = 8
-"""Bytes of the length, between that and the answer."""
+"""Bytes of the length of the answer, which is between the prefix and the answer."""
 
 _PR_SET_PDEATHSIG = 1
 _OOM_SCORE = Path("/proc/self/oom_score_adj")
@@ -59,7 +59,7 @@ class Child(NamedTuple):
 
 
 def _prctl() -> Callable[[int, int], int] | None:
-    """The call of Linux by which a process ends with its parent; None elsewhere."""
+    """The system call of Linux that ends a process with its parent; None on other systems."""
     try:
         found: Callable[[int, int], int] = ctypes.CDLL(None).prctl
     except (OSError, AttributeError):
@@ -67,12 +67,12 @@ def _prctl() -> Callable[[int, int], int] | None:
     return found
 
 
-# Looked up before any fork: the copy must not load anything.
+# Looked up before any fork: the copy must not load a library.
 _PRCTL = _prctl()
 
 
 def start(work: Callable[[Spent], bytes], seconds: int) -> Child:
-    """Start a copy in which `work` computes the answer, in so many seconds of CPU time.
+    """Start a copy in which `work` computes the answer, within `seconds` of CPU time.
 
     Raises:
         OSError: the system does not allow another process, or has no memory for it.
@@ -94,19 +94,19 @@ def start(work: Callable[[Spent], bytes], seconds: int) -> Child:
 
 def _fork() -> int:
     with warnings.catch_warnings():
-        # From Python 3.12 on it is warned of forks in processes with threads: a lock of one of them
-        # may be taken for ever in the copy. This copy takes none (see above).
+        # From version 3.12 on Python warns of forks in processes with threads: a lock of another thread
+        # may be held for ever in the copy. This copy takes no such lock (see above).
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
 
 def _be_the_copy(work: Callable[[Spent], bytes], writer: int, parent: int, seconds: int) -> None:
-    """Work, answer and end. This never returns, whatever is raised."""
+    """Run `work`, send the answer and exit. This never returns, whatever is raised."""
     try:
         gc.disable()
         _prepare(writer, parent, seconds)
         try:
-            # The count begins with the fork.
+            # The CPU time of the copy counts from the fork.
             kind, answer = ANSWERED, work(lambda: time.process_time() / seconds)
         except BaseException:
             kind, answer = FAILED, traceback.format_exc().encode("utf-8", "replace")
@@ -116,7 +116,7 @@ def _be_the_copy(work: Callable[[Spent], bytes], writer: int, parent: int, secon
 
 
 def _prepare(writer: int, parent: int, seconds: int) -> None:
-    """Release everything of the parent's, and bound the copy's life."""
+    """Close the parent's files, and bound the copy's lifetime."""
     _close_all_but(writer)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -124,16 +124,16 @@ def _prepare(writer: int, parent: int, seconds: int) -> None:
     if _PRCTL is not None:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        # It was gone before the line above.
+        # The parent ended before the line above.
         os._exit(0)
-    # The core is done in time by itself; this is for a defect of it.
+    # The core ends in time by itself; this limit is for a defect.
     resource.setrlimit(resource.RLIMIT_CPU, (2 * seconds, 2 * seconds + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.nice(_NICENESS)
     try:
         _OOM_SCORE.write_text(_FIRST_TO_GO)
     except OSError:
-        # No Linux, or not allowed: then the kernel chooses by size alone.
+        # Not Linux, or not allowed: then the kernel chooses its victim by size alone.
         return
 
 
@@ -144,12 +144,12 @@ def _close_all_but(pipe: int) -> None:
         opened = list(range(os.sysconf("SC_OPEN_MAX")))
     for number in opened:
         if number != pipe:
-            with suppress(OSError):  # that of the list itself is closed already
+            with suppress(OSError):  # the descriptor of the listing itself is closed already
                 os.close(number)
 
 
 def whole_answer(received: bytes) -> tuple[bytes, bytes] | None:
-    """Kind of a received answer, and the answer; None if it is truncated."""
+    """The kind of a received answer (`ANSWERED` or `FAILED`) and its content; None if it is truncated."""
     kind, rest = received[:1], received[1:]
     answer = rest[_LENGTH:]
     if not kind or len(answer) != int.from_bytes(rest[:_LENGTH]):

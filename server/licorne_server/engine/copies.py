@@ -1,18 +1,18 @@
 """What-if plans, computed on forked copies of the core (DESIGN § 2).
 
-There is one copy at a time, and peers take turns for it. A copy is made between two rounds of the
-engine, when no change of the RM is half done. The process pauses meanwhile, and pays for it like a
-reader's slice: for three times as long no reader has another one. Copies are also charged for these
+There is one copy at a time, and peers take turns. A copy is made between two rounds of the
+engine, when no change of the RM is half done. The process pauses meanwhile, which is charged like a
+reader's slice: for three times as long no reader gets a slice. Copies are also charged for these
 pauses. Nothing is served from a copy, and it always ends: when it has answered, when
-its caller has gone, when it takes too long, and when the server stops.
+its caller disconnects, when it takes too long, and when the server stops.
 
 Pauses of the whole process while a copy is made: estimated, bounded and charged.
 
-A pause grows with the memory of the process. So it is estimated before the copy is made, from the
+A pause grows with the memory of the process. So its length is estimated before the copy is made, from the
 seconds per byte of earlier ones. A copy with a pause above a bound is refused. The others are
-charged: all together they take one part in a hundred of the time, after a small burst. A copy with
-a longer pause than the burst is made once all before it are paid for, and is owed afterwards. So
-other RMs keep their 99th percentile, however many plans are asked for.
+charged: all together they may take one hundredth of the time, after a small burst. A copy with
+a longer pause than the burst is made once all earlier pauses are paid for, and is paid for afterwards. So
+the 99th percentile of other RMs does not suffer, however many plans are requested.
 """
 
 import asyncio
@@ -45,21 +45,21 @@ from licorne_server.wire.errors import (
 )
 
 USUAL_RATE = 0.040 / 1024**3
-"""Seconds for each byte of resident memory before any copy was made, as on a quiet machine."""
+"""Seconds for each byte of resident memory before the first measurement, as on a quiet machine."""
 
 REMEMBERED = 5
 REMEMBERED_SECONDS = 600.0
-"""Number and age in seconds of the copies looked back at: a busy hour must not count for ever."""
+"""Number and age in seconds of the copies that are remembered: a busy hour must not count for ever."""
 
 PART = 0.01
-"""The part of the time that all copies together may take."""
+"""Share of the time that all copies together may take."""
 
 AT_ONCE = 0.05
-"""Seconds that copies may take one behind the other before they are paid for."""
+"""Seconds of pause that may be taken in a burst, before they are paid for."""
 
 
 class Pauses:
-    """Reckons, measures and charges the pauses of copies."""
+    """Estimates, measures and charges the pauses of copies."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Pauses:
         now: Callable[[], float] = monotonic,
         stopwatch: Callable[[], float] = perf_counter,
     ) -> None:
-        """Bound a pause by `most` seconds; with 0 they are neither bounded nor charged.
+        """Bound a pause by `most` seconds; with 0 pauses are neither bounded nor charged.
 
         `resident` gives the memory of the process in bytes, `now` and `stopwatch` seconds.
         """
@@ -76,17 +76,17 @@ class Pauses:
         self._resident = resident
         self._now = now
         self._stopwatch = stopwatch
-        # When the last copies were made, and the seconds that each took for a byte.
+        # The times of the last copies, and the seconds of pause per byte of each.
         self._taken: deque[tuple[float, float]] = deque(maxlen=REMEMBERED)
-        # Seconds of pause that are not paid for yet, and since when that is so.
+        # Seconds of pause that are not paid for yet, and the time of that figure.
         self._debt = 0.0
         self._since = now()
 
     def reckoned(self) -> float:
-        """The seconds that a copy would take now."""
+        """Estimated seconds of pause of a copy that is made now."""
         since = self._now() - REMEMBERED_SECONDS
         rates = [rate for time, rate in self._taken if time > since]
-        # Of two the lower: one copy may have been made while something else had the processor.
+        # The lower of two medians: one copy may have been made while another process had the processor.
         return self._resident() * median_low([USUAL_RATE, *rates])
 
     def problem(self) -> str:
@@ -94,12 +94,12 @@ class Pauses:
         reckoned = self.reckoned()
         if not self._most or reckoned <= self._most:
             return ""
-        # Rounded up: the process may grow until the operator has set it.
+        # Rounded up: the process may grow before the operator has set the new bound.
         needed = (int(reckoned * 100) + 1) / 100
         return (
             f"everybody would wait for {reckoned * 1e3:.0f} ms meanwhile, as the process has "
-            f"{self._resident()} bytes, and --max-plan-pause is {self._most:g} s; "
-            f"--max-plan-pause {needed:g} would allow the plan, at the cost of that wait"
+            f"{self._resident()} bytes, and bounds.max_plan_pause is {self._most:g} s; "
+            f"{needed:g} would allow the plan, at the cost of that wait"
         )
 
     def wait(self) -> float:
@@ -131,34 +131,34 @@ class Pauses:
 log = structlog.get_logger("core.copies")
 
 CPU_SECONDS = 10
-"""Seconds of the processor for a copy: it plans so that it is done by then."""
+"""Seconds of CPU time for a copy, which plans so that it ends by then."""
 
 DEADLINE = 60.0
 """Seconds until a copy that does not answer is ended: it may have to share the processor."""
 
 MOST_OF_PEER = 4
-"""Questions of one peer that may wait."""
+"""Questions of one peer that may wait, at most."""
 
 MOST = 64
-"""Questions that may wait in all."""
+"""Questions that may wait in total, at most."""
 
 MOST_TRIES = 20
-"""Times that a copy is tried to be made between two large commands of an RM."""
+"""Attempts to make a copy between two large commands of an RM."""
 
 RETRY_AFTER = 5.0
-"""Seconds after which it is worth asking again where there was no room for a question."""
+"""Seconds after which a caller should retry when the queue of questions was full."""
 
 _CHUNK = 1 << 18
 
 Question = Callable[[Scheduler, float, Spent], bytes]
-"""Gives an answer, in the copy, from the scheduler there and the time in unix seconds."""
+"""Computes an answer, in the copy, from its scheduler and the time in unix seconds."""
 
 
 class Copies:
     """The single copy, and the queue for it."""
 
     made: int
-    """Copies that were made since the start."""
+    """Copies made since the start."""
 
     def __init__(
         self,
@@ -168,10 +168,10 @@ class Copies:
         shortage: Callable[[int], str],
         pauses: Pauses,
     ) -> None:
-        """Copy the engine's scheduler; a copy takes one of `time_slices`.
+        """Copy the engine's scheduler; the copying takes one of `time_slices`.
 
         `shortage` gives the reason if there is no memory for a copy, given the estimated bytes of
-        its RM, else the empty text. `pauses` gives the time of the next copy.
+        its RM, or else an empty text. `pauses` delays copies until earlier ones are paid for.
         """
         self._pauses = pauses
         self.made = 0
@@ -190,15 +190,15 @@ class Copies:
         return self._lock.waiting
 
     async def ask(self, peer: str, rm_id: RmId, question: Question, check: Callable[[], object]) -> bytes:
-        """Answer a question about an RM, after all its commands so far.
+        """Answer a question about an RM, after all its queued commands.
 
         `check` is called at the moment of the copy, and may raise.
 
         Raises:
-            CallError: RESOURCE_EXHAUSTED for want of memory, because the pause would last
-                too long, or because too many wait; ABORTED if the copy was ended before it had
+            CallError: RESOURCE_EXHAUSTED for lack of memory, because the pause would last
+                too long, or because too many questions wait; ABORTED if the copy was ended before it had
                 answered.
-            Defect: the question has failed; the log says how.
+            Defect: the question has failed; the log has its traceback.
             Stopped: the server is about to stop.
         """
         self._check_room(rm_id)
@@ -219,7 +219,7 @@ class Copies:
         self._lock.close(Stopped())
         for child in self._children:
             _kill(child)
-        # The copy's caller has reaped it by then. Places of those who have waited are not free yet.
+        # The copy's caller has reaped it by then. The places of waiting callers are not free yet.
         await self._lock.turns.wait("stop")
         self._lock.turns.pass_on()
         if self._ending:
@@ -233,7 +233,7 @@ class Copies:
                     await self._stopped.wait()
 
     def _check_room(self, rm_id: RmId) -> None:
-        """Refuse a copy that the server is not to have, or has no time or memory for.
+        """Refuse a copy if the server stops, or has no time or memory for it.
 
         Raises:
             CallError: RESOURCE_EXHAUSTED.
@@ -250,22 +250,22 @@ class Copies:
             raise exhausted(text, "OUT_OF_MEMORY", RETRY_AFTER)
 
     def _reckoned(self, rm_id: RmId) -> int:
-        """The memory that the core reckons for an RM, in bytes."""
+        """The core's estimate of an RM's memory in bytes."""
         try:
             return self._scheduler.views.rm(rm_id).counts.memory
         except NotFound:
             return 0
 
     async def _copy(self, peer: str, rm_id: RmId, begin: Callable[[], None]) -> None:
-        """Make the copy in a time slice: nothing is done meanwhile.
+        """Make the copy in a time slice: nothing else runs meanwhile.
 
-        All that the RM has said so far is in it, and no large command of the RM is half done.
+        It includes all messages that the RM has sent so far, and no large command of the RM is half done.
 
         Raises:
-            CallError: ABORTED, one large command of the RM follows the other.
+            CallError: ABORTED, large commands of the RM follow one another without a gap.
         """
         for _ in range(MOST_TRIES):
-            # It is never handled: it stands for its place among the RM's commands.
+            # A placeholder that is never handled: it marks a position among the RM's commands.
             place = UpdateNodes(rm_id=rm_id, nodes=())
             await self._engine.submit(place, is_current=lambda: False)
             async with self._time_slices.slice(peer, whole=True):
@@ -275,7 +275,7 @@ class Copies:
         raise aborted(f"RM {rm_id} is busy with large requests, one after the other", "RM_BUSY")
 
     def _is_in_the_middle(self, rm_id: RmId) -> bool:
-        """True if another large command of the RM has begun since, and not ended."""
+        """True if another large command of the RM has begun meanwhile, and has not ended."""
         views = self._scheduler.views
         return any(Hold.UNFINISHED in views.holds(name) for name in views.partition_names(rm_id))
 
@@ -286,7 +286,7 @@ class Copies:
         check: Callable[[], object],
         started: list[Child],
     ) -> None:
-        """Make the copy, which is in `started` then; it has begun to work when this returns."""
+        """Make the copy, and append it to `started`; it is running when this returns."""
         if GRPC_HANDLES_FORKS:
             raise failed_precondition(
                 "no copy is made for a plan: gRPC was loaded before licorne_server; "
@@ -308,9 +308,9 @@ class Copies:
         log.debug("copied", pid=child.pid, pause_ms=round((perf_counter() - begin) * 1e3, 1))
 
     async def _end(self, child: Child) -> str:
-        """End a copy, also one that has ended by itself; how it ended, empty for by itself.
+        """End a copy, and reap it; returns how it ended, empty if it exited by itself.
 
-        It is carried out to its end if the caller is cancelled.
+        This is completed even if the caller is cancelled.
         """
         self._children.discard(child)
         _kill(child)
@@ -325,15 +325,15 @@ class Copies:
         try:
             _, status = await loop.run_in_executor(None, os.waitpid, child.pid, 0)
         except ChildProcessError:
-            # Children are forgotten at once where SIGCHLD is ignored.
+            # Where SIGCHLD is ignored the kernel reaps children at once.
             status = 0
         return signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else ""
 
     def _answer(self, received: bytes | None, how: str) -> bytes:
-        """The answer itself.
+        """The answer without its prefix.
 
         Raises:
-            CallError: there is none.
+            CallError: the copy has sent no answer.
         """
         if self._stopped.is_set():
             raise Stopped
@@ -357,7 +357,7 @@ class Copies:
 
 
 def _kill(child: Child) -> None:
-    """End a copy; one that has ended may be forgotten already, where SIGCHLD is ignored."""
+    """Kill a copy. An ended one may be reaped already, where SIGCHLD is ignored."""
     with suppress(ProcessLookupError):
         os.kill(child.pid, signal.SIGKILL)
 

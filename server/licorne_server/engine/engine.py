@@ -1,9 +1,9 @@
 """The engine: the one task that owns the core (DESIGN § 4).
 
 It works in rounds. A round handles the commands in the inbox, lets the core decide for one
-partition after the other until its time is spent, and then gives way to the rest of the event loop.
-A command that comes while the engine is idle starts a round: it is handled at once, and those
-behind it queue in the inbox. Nothing is awaited between handling a command and routing its effects.
+partition after the other until its time is spent, and then yields to the other tasks of the event loop.
+A command that arrives while the engine is idle starts a round: it is handled at once, and the commands
+after it queue in the inbox. Nothing is awaited between handling a command and routing its effects.
 A reader of the core between rounds therefore never sees half of a change.
 """
 
@@ -30,10 +30,10 @@ MIN_DECISIONS = 16
 MAX_DECISIONS = 512
 
 MOST_SECONDS = 0.005
-"""Seconds of the commands of one round, and as many of its turns, at most, where each RM has one."""
+"""Most seconds for the commands of one round, and as many for its turns, if each RM is to have one."""
 
 FENCED_SECONDS = 0.25
-"""Seconds after which a fenced member looks again if its decisions count."""
+"""Seconds after which a fenced member checks again whether its decisions count."""
 
 TOGETHER_SECONDS = 1.0
 """Seconds for which two RMs count as active after a command of one followed the other's."""
@@ -42,7 +42,7 @@ TOGETHER_SECONDS = 1.0
 class WorkBudget(NamedTuple):
     """Limits of work done before other tasks of the loop get their turn.
 
-    A large budget costs less in all. A small one delays other RMs less, so it applies while several
+    A large budget has less overhead in total. A small one delays other RMs less, so it applies while several
     RMs are active.
     """
 
@@ -55,7 +55,7 @@ class WorkBudget(NamedTuple):
     rounds: int
     """Rounds of the loop between two rounds of the engine.
 
-    A message takes a few rounds to get in or out, and should not wait for turns in each.
+    A message takes a few rounds of the loop to be read or written, and should not wait for turns in each.
     """
 
 
@@ -64,7 +64,7 @@ TOGETHER = WorkBudget(items=40, inbox=0.0002, turn=0.0003, rounds=4)
 
 
 class BudgetChooser:
-    """Chooses the budget: commands come from one RM, or from several."""
+    """Chooses the budget by whether commands come from one RM or from several."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         """`now` gives the time in seconds."""
@@ -86,7 +86,7 @@ class BudgetChooser:
 
 
 class Core(Protocol):
-    """The scheduler, or what stands before it."""
+    """The scheduler, or a wrapper of it."""
 
     @property
     def last_turn(self) -> Turn | None:
@@ -111,7 +111,7 @@ class Sink(Protocol):
     """Receiver of the core's effects."""
 
     def route(self, effects: Sequence[Effect]) -> None:
-        """Put the effects where their RMs will find them, without waiting."""
+        """Queue the effects for their RMs, without waiting."""
         ...
 
     def halt(self, rm_id: RmId, correlation_id: str) -> None:
@@ -120,15 +120,16 @@ class Sink(Protocol):
 
 
 class Witness(Protocol):
-    """Observer of the core's work in detail."""
+    """A record of what the core does, such as events, measures or traces."""
 
-    @property
-    def looks(self) -> bool:
-        """True if it observes at present."""
-        ...
+    def saw(
+        self, command: Command | None, effects: Sequence[Effect], seconds: float, turn: Turn | None
+    ) -> None:
+        """Record a command or a tick, which took `seconds`, the routing of its effects included.
 
-    def saw(self, command: Command, effects: Sequence[Effect], seconds: float) -> None:
-        """Record that the core handled a command or a tick, in so many seconds; must not fail."""
+        `turn` is the turn of a tick, if there was one. `command` is None for effects of items that the core
+        never saw (`Engine.answer`). A failure is logged, and counts as a defect.
+        """
         ...
 
 
@@ -136,19 +137,16 @@ class Engine:
     """Sole owner of the core. Any number of tasks of the same loop may submit commands."""
 
     on_idle: Callable[[int], None] | None
-    """Called when there is nothing to do, with the number of commands and turns so far."""
-    on_turn: Callable[[Turn, float, Sequence[Effect]], None] | None
-    """Called after a turn with what it was, the seconds that it took, and what came of it, which was
-    routed."""
+    """Called when the engine is idle, with the number of commands and turns so far."""
     on_failure: Callable[[str], None] | None
-    """Called with the reason if the engine's own task ends without `stop`: nothing is handled."""
+    """Called with the reason if the engine's task ends without `stop`: no command is handled any more."""
     may_decide: Callable[[], bool] | None
-    """True while decisions count (`Ownership.may_decide`). None for a server that is alone, whose
+    """True while decisions count (`Ownership.may_decide`). None for a server without other members, whose
     decisions always count."""
     slow: SlowSteps
     """Log of slow turns and commands."""
-    witness: Witness | None
-    """Sees every command and every tick after its effects were routed, while it looks."""
+    witnesses: tuple[Witness, ...]
+    """The present witnesses; each sees every command and every tick once."""
     budget: WorkBudget
     """The work budget, chosen anew in every round."""
     busy: bool
@@ -160,11 +158,11 @@ class Engine:
     turn_seconds: float
     """Seconds that these turns took."""
     worked: dict[RmId, float]
-    """Seconds of the core's work for each RM since it came."""
+    """Seconds of the core's work for each RM since its first registration."""
     commands: int
     """Commands handled since the start."""
     defects: int
-    """Failures of the core, and of the sink, since the start."""
+    """Failures of the core, of the sink and of witnesses, since the start."""
 
     def __init__(self, scheduler: Core, clock: Clock) -> None:
         """Own the scheduler from now on; `start` begins to work."""
@@ -174,13 +172,13 @@ class Engine:
         """The clock's unix seconds: the time that the core is given."""
         self._sink: Sink
         self._inbox = Inbox()
-        # Set when a command comes in.
+        # Set when a command is queued.
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
         # When the next round has to begin, in unix seconds. It is in the past during a round.
         self._due = -inf
-        # Whether the next round is waited for, and nothing has come in since.
+        # True while the engine waits for its next round, and no command has been queued since.
         self._is_idle = False
         # The most allocations that the core decides in the next turn.
         self._decisions = MAX_DECISIONS // 4
@@ -188,9 +186,8 @@ class Engine:
         self.budget = self._chooser.choose()
         self.on_idle = None
         self.on_failure = None
-        self.on_turn = None
         self.may_decide = None
-        self.witness = None
+        self.witnesses = ()
         self.slow = SlowSteps()
         self.busy = False
         self.rounds = 0
@@ -222,26 +219,26 @@ class Engine:
         self._task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
-        """Stop at the end of the round; callers that still wait get `Stopped`."""
+        """Stop at the end of the round; waiting callers get `Stopped`."""
         self._take_no_more()
         await stop_task(self._task)
 
     async def submit(self, command: Command, *, is_current: Callable[[], bool] | None = None) -> list[Effect]:
-        """Have a command handled; its effects were routed when this returns.
+        """Have a command handled; its effects have been routed when this returns.
 
-        `is_current` is asked when the command's turn has come. If it says no, nothing is done and
+        `is_current` is called when the command's turn has come. If it returns False, nothing is done and
         there are no effects.
 
         Raises:
-            Defect: the core failed on it; the RM is on hold and the error is in the log.
-            Stopped: the engine handles nothing any more.
+            Defect: the core failed on the command; the RM is on hold and the error is in the log.
+            Stopped: the engine handles no commands any more.
         """
         if self._stopped:
             raise Stopped
         future = asyncio.get_running_loop().create_future()
         entry = Entry(command, future, is_current)
         if self._is_idle:
-            # The inbox is empty: the next round has this command's turn only.
+            # The inbox is empty: the next round will have only the turn for this command.
             self._is_idle, self._due = False, -inf
             try:
                 self._handle(entry)
@@ -260,11 +257,15 @@ class Engine:
             self._inbox.put(Entry(command, is_current=is_current))
             self._wake.set()
 
+    def answer(self, effects: Sequence[Effect]) -> None:
+        """Route effects of items that the core never saw, such as refusals of malformed ones."""
+        self._settle(None, effects, perf_counter())
+
     async def _run(self) -> None:
         left = perf_counter()
         while True:
             self.budget = self._chooser.choose()
-            # Commands, and turns again, may take as long as has passed since the last round, idle or not.
+            # Commands, and then turns, may each take as long as the time since the last round, idle or not.
             share = min(perf_counter() - left, MOST_SECONDS)
             inbox = self._inbox
             if inbox.answers.size + inbox.commands.size:
@@ -283,7 +284,7 @@ class Engine:
     def _take_turns(self, share: float) -> float | None:
         """Give turns until the time for them is spent; returns the next deadline of the core.
 
-        Turns go round the RMs. Each that waits when the time is spent has one, if `share` seconds are
+        The RMs take turns. Each that still waits when the time is spent gets one more, if `share` seconds are
         enough for all.
         """
         begin = perf_counter()
@@ -296,7 +297,7 @@ class Engine:
             deadline = self._scheduler.next_deadline()
             spent = perf_counter() - begin
             if spent >= self.budget.turn:
-                # The one that has just had its turn may wait again.
+                # The RM that has just had its turn may wait again.
                 left = self._scheduler.waiting - 1 if left is None else left - 1
                 if left <= 0 or spent >= share:
                     break
@@ -317,13 +318,13 @@ class Engine:
             return
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         self._take_no_more()
-        # The log comes last: whatever becomes of it, the probes know.
+        # Logging comes last: the probes are notified even if it fails.
         if self.on_failure is not None:
             self.on_failure(f"engine stopped: {type(error).__name__}")
         log.error("engine stopped", exc_info=error)
 
     def _take_no_more(self) -> None:
-        """Refuse what waits in the inbox and all that comes later."""
+        """Refuse all queued and all later commands."""
         self._stopped = True
         for entry in self._inbox.take_all():
             if entry.future is not None and not entry.future.done():
@@ -332,7 +333,7 @@ class Engine:
     def _handle_inbox(self, share: float) -> None:
         """Handle queued commands until the time for them is spent.
 
-        They go round the RMs. The first of each RM is handled, if `share` seconds are enough for all.
+        The RMs take turns. At least one command of each RM is handled, if `share` seconds are enough for all.
         """
         inbox = self._inbox
         if inbox.answers.size:
@@ -351,26 +352,29 @@ class Engine:
     def _handle(self, entry: Entry) -> None:
         command, future, is_current, earlier = entry
         new: list[Effect] = []
+        # Nobody is told of a command of a former registration.
+        handled: Command | None = None
         begin = perf_counter()
         try:
             if is_current is None or is_current():
+                handled = command
                 self.commands += 1
                 if not isinstance(command, OfNoRm):
                     self._chooser.note(command.rm_id)
                 new = self._scheduler.handle(command, self.now())
         except Exception:
-            defect = self._blame(command)
+            # The RM is on hold; other RMs are still served.
+            defect = Defect(self._log_defect("command failed", command=type(command).__name__))
+            if not isinstance(command, OfNoRm):
+                self._halt(command.rm_id, defect.correlation_id)
             if future is not None and not future.done():
                 future.set_exception(defect)
             return
-        spent = perf_counter() - begin
+        self._settle(handled, new, begin)
         last = new.pop() if new and isinstance(new[-1], Unfinished) else None
-        self._route(new)
-        if self.witness is not None and self.witness.looks:
-            self.witness.saw(command, [*new, last] if last else new, spent)
         effects = [*earlier, *new] if future is not None else []
         if isinstance(last, Unfinished):
-            # It has begun: it is carried out to its end, even if its caller is gone.
+            # The command has begun: it is completed even if its caller was cancelled.
             self._inbox.put_first(Entry(last.rest, future, effects=effects))
         elif future is not None and not future.done():
             future.set_result(effects)
@@ -379,7 +383,7 @@ class Engine:
         if isinstance(command, RemoveRm):
             self.worked.pop(command.rm_id, None)
         elif rm_id is not None and (rm_id in self.worked or any(isinstance(e, Registered) for e in new)):
-            # Ids that are refused leave nothing behind.
+            # Ids of refused RMs leave no entry.
             self.worked[rm_id] = self.worked.get(rm_id, 0.0) + spent
         if spent > SLOW_SECONDS:
             self.slow.note("command", spent, command=type(command).__name__, rm_id=rm_id)
@@ -387,26 +391,20 @@ class Engine:
     def _turn(self) -> None:
         """Let the core decide, and adapt the number of decisions to the time that this took."""
         begin = perf_counter()
-        now = self.now()
         tick = Tick(decisions=self._decisions)
         try:
-            effects = self._scheduler.handle(tick, now)
+            effects = self._scheduler.handle(tick, self.now())
         except TickFailed as failure:
             correlation_id = self._log_defect("turn failed", rm_id=failure.rm_id)
-            self._route(failure.effects)
+            self._settle(tick, failure.effects, begin)
             self._halt(failure.rm_id, correlation_id)
             return
-        self._route(effects)
-        self.turns += 1
-        spent = perf_counter() - begin
-        self.turn_seconds += spent
         turn = self._scheduler.last_turn
+        spent = self._settle(tick, effects, begin, turn)
+        self.turns += 1
+        self.turn_seconds += spent
         if turn is not None:
             self.worked[turn.rm_id] = self.worked.get(turn.rm_id, 0.0) + spent
-            if self.on_turn is not None:
-                self.on_turn(turn, spent, effects)
-        if self.witness is not None and self.witness.looks:
-            self.witness.saw(tick, effects, spent)
         if spent > SLOW_SECONDS:
             rm_ids = sorted({effect.rm_id for effect in effects})
             self.slow.note("turn", spent, rm_ids=rm_ids, effects=len(effects))
@@ -415,24 +413,30 @@ class Engine:
         elif spent < self.budget.turn / 2:
             self._decisions = min(MAX_DECISIONS, self._decisions * 2)
 
-    def _route(self, effects: Sequence[Effect]) -> None:
-        """Hand the effects to the sink; if it fails, halt the RMs that would have got them."""
+    def _settle(
+        self, command: Command | None, effects: Sequence[Effect], begin: float, turn: Turn | None = None
+    ) -> float:
+        """Route effects, and record them; returns the seconds since `begin` up to the end of the routing.
+
+        If the sink fails, the RMs that would have got the effects are halted. A witness that fails stops
+        nothing.
+        """
         try:
             self._sink.route(effects)
         except Exception:
             correlation_id = self._log_defect("routing failed")
             for rm_id in dict.fromkeys(effect.rm_id for effect in effects):
                 self._halt(rm_id, correlation_id)
-
-    def _blame(self, command: Command) -> Defect:
-        """The core failed on a command: put its RM on hold, let the others go on."""
-        correlation_id = self._log_defect("command failed", command=type(command).__name__)
-        if not isinstance(command, OfNoRm):
-            self._halt(command.rm_id, correlation_id)
-        return Defect(correlation_id)
+        seconds = perf_counter() - begin
+        for witness in self.witnesses:
+            try:
+                witness.saw(command, effects, seconds, turn)
+            except Exception:
+                self._log_defect("recording failed", witness=type(witness).__name__)
+        return seconds
 
     def _log_defect(self, what: str, **about: str) -> str:
-        """Count and log the exception that is being handled; the id under which the log has it."""
+        """Count and log the exception that is being handled; returns its correlation id in the log."""
         correlation_id = new_correlation_id()
         self.defects += 1
         log.exception(what, correlation_id=correlation_id, **about)

@@ -1,8 +1,8 @@
 """The queue of commands for the core (DESIGN § 2).
 
-However many commands an RM sends, the next command of another RM waits for one of each RM at most.
+However many commands an RM sends, the next command of another RM waits for at most one of each RM.
 The commands of one RM are handled in the order of arrival. Answers to checks have a deadline, and
-go before all other commands.
+are handled before all other commands.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from licorne_core.values.ids import RmId
 from licorne_server.process.fair import RoundRobin
 
 MOST_ANSWERS = 16
-"""Commands with answers of one RM that are handled before the other commands of a round."""
+"""Most answers of one RM that are handled before the other commands of a round."""
 
 
 class Entry(NamedTuple):
-    """A command that waits, or the rest of one."""
+    """A queued command, or the rest of one that has begun."""
 
     command: Command
     future: asyncio.Future[list[Effect]] | None = None
@@ -27,16 +27,16 @@ class Entry(NamedTuple):
     is_current: Callable[[], bool] | None = None
     """True if the command is still valid; None for always."""
     effects: Sequence[Effect] = ()
-    """The effects so far of a command of which this is the rest."""
+    """The effects so far, if this is the rest of a command."""
 
 
 class Inbox:
-    """Lines by RM: answers to checks apart from all other commands."""
+    """Queues by RM: one for answers to checks, one for all other commands."""
 
     __slots__ = ("answers", "commands")
 
     def __init__(self) -> None:
-        """Make empty lines."""
+        """Start with empty queues."""
         self.answers: RoundRobin[RmId, Entry] = RoundRobin()
         self.commands: RoundRobin[RmId | None, Entry] = RoundRobin()
 
@@ -46,7 +46,7 @@ class Inbox:
         return self.answers.size + self.commands.size
 
     def put(self, entry: Entry) -> None:
-        """Have a command handled after those of its RM that wait; an answer before them."""
+        """Queue a command after those of its RM; an answer before them."""
         command = entry.command
         if isinstance(command, AnswerPredicates | AnswerPreemptions):
             self.answers.put(command.rm_id, entry)
@@ -54,18 +54,18 @@ class Inbox:
             self.commands.put(_rm_of(command), entry)
 
     def put_first(self, entry: Entry) -> None:
-        """Have the rest of a command handled before all other commands of its RM."""
+        """Queue the rest of a command before all other commands of its RM."""
         self.commands.put_first(_rm_of(entry.command), entry)
 
     def take_answers(self) -> list[Entry]:
-        """The first answers of each RM that has sent any, up to `MOST_ANSWERS` of each."""
+        """Remove and return the first answers of each RM, up to `MOST_ANSWERS` of each."""
         taken: list[Entry] = []
         for _ in range(MOST_ANSWERS):
             taken += [self.answers.take() for _ in range(self.answers.keys)]
         return taken
 
     def take_all(self) -> list[Entry]:
-        """Empty the lines; returns their entries."""
+        """Empty the queues; returns their entries."""
         return [*self.answers.clear(), *self.commands.clear()]
 
 

@@ -1,4 +1,4 @@
-"""Asks that wait for a larger cluster: how an RM is told of each, and `ListOutstanding` of all by size."""
+"""Asks that wait for a larger cluster: the messages to RMs, and `ListOutstanding` of all by size."""
 
 from collections.abc import Iterator
 

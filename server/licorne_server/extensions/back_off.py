@@ -1,4 +1,4 @@
-"""Back-offs of applications, as the older core calls them."""
+"""Back-offs of applications, under the names of the older core."""
 
 from licorne_server.wire.responses import point_in_time
 

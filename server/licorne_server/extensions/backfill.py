@@ -1,24 +1,42 @@
-"""Shadow starts: in State, in REST, on the page, and in metrics."""
+"""Expected starts: in State, in REST, on the page, and in metrics; and samples of them, for their ranges."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
-from licorne_core.extensions.backfill.reports import CalendarEntry, Confidence, ExpectedStart
-from licorne_core.values.ids import PartitionName
+from licorne_core.extensions.backfill.ranges import Expected, Range, Ranges
+from licorne_core.extensions.backfill.reports import CalendarEntry, Confidence, ExpectedStart, StartSample
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName
 from licorne_core.views import Views
 from licorne_core.views.fields import Moment
 from licorne_core.views.partitions import PartitionReport
+from licorne_server.process.clock import Clock, Periodic
+from licorne_server.process.fair import TimeSlices
 from licorne_server.reads.paging import Page, filled, read_place
 from licorne_server.reads.reports import filled as message_of
 from licorne_server.wire.features import Measured, PageList, RestList
 from licorne_server.wire.responses import nanoseconds
 
 LISTED = "calendar"
+
+SAMPLE_SECONDS = 5.0
+"""Seconds between two samples of a partition's expected starts, or a multiple of that."""
+
+STEP_SECONDS = 0.1
+"""Seconds until the next samples for each step of the last ones, which takes about a millisecond, so that all
+take a hundredth of a processor."""
+
+MOST_SAMPLES = 512
+"""Most asks of a partition whose start is awaited. Then every second one is dropped, whatever its wait."""
+
+PEER = "expected starts"
 
 _start = message_of(pb.ExpectedStart, ExpectedStart)
 _entry = message_of(
@@ -29,7 +47,7 @@ _entry = message_of(
 
 
 class Calendar:
-    """A page of held shadow starts by their times; its token names the last of them."""
+    """Answers calls for held shadow starts by time, in pages; a token names the last one of a page."""
 
     def __init__(self, sources: Any, resolve: Callable[[str, Any], PartitionName]) -> None:
         """`resolve` gives the partition of a name, if the caller may see it."""
@@ -49,7 +67,7 @@ class Calendar:
 
 
 def _behind(entries: Iterable[CalendarEntry], token: str) -> Iterator[CalendarEntry]:
-    """The entries that come after the one that a token names, or all for the empty token."""
+    """The entries after the one named by a token, or all for an empty token."""
     behind = read_place(token, float, str, str) if token else ()
     return (entry for entry in entries if _place(entry) > behind)
 
@@ -58,21 +76,90 @@ def _place(entry: CalendarEntry) -> tuple[float, str, str]:
     return (entry.start.starts_at, entry.app_id, entry.key)
 
 
-def _expect(
-    views: Views, partition: PartitionName, message: pb.ExplainResponse, now: float
-) -> Iterator[None]:
-    """Add the expected start of the ask, if backfill is on and it is pending; pause now and then."""
-    for start in views.listed(
-        "expected_start", partition, message.application_id, message.allocation_key, now
-    ):
-        if start is None:
-            yield
-        else:
-            message.expected_start.CopyFrom(_start(start))
+class _Awaited(NamedTuple):
+    """An expected start that was observed, and its range at that time."""
+
+    expected: Expected
+    range: Range | None
+
+
+class _Observed:
+    """The samples of one partition."""
+
+    def __init__(self) -> None:
+        self.ranges = Ranges()
+        self.awaited: dict[tuple[AppId, AllocationKey], _Awaited] = {}
+        self.place = 0
+
+    def take(self, sample: StartSample) -> None:
+        """Await the start of the sample, unless it is awaited already."""
+        self.place = sample.behind
+        key, expected = (sample.app_id, sample.key), sample.expected
+        if expected is None or key in self.awaited:
+            return
+        if len(self.awaited) >= MOST_SAMPLES:
+            self.awaited = dict(list(self.awaited.items())[::2])
+        self.awaited[key] = _Awaited(expected, self.ranges.range(expected))
+
+    def learn(self, views: Views, name: PartitionName) -> None:
+        """Compare the starts that have come with the expected ones; what is gone has no start."""
+        for key, (expected, told) in list(self.awaited.items()):
+            start = next(views.listed("start_of", name, *key), None)
+            if start != inf:
+                del self.awaited[key]
+                if start is not None:
+                    self.ranges.started(expected, told, start)
+
+
+class ExpectedStarts(Periodic):
+    """Adds expected starts to explanations, with ranges by samples that it takes."""
+
+    def __init__(self, views: Views, clock: Clock, time_slices: TimeSlices) -> None:
+        """Idle until `start`."""
+        super().__init__(PEER, clock, SAMPLE_SECONDS)
+        self._views, self._time_slices = views, time_slices
+        self._observed: dict[PartitionName, _Observed] = {}
+
+    def explain(self, partition: PartitionName, message: pb.ExplainResponse, now: float) -> Iterator[None]:
+        """Add the expected start of the ask, if backfill is on and it is pending; may pause at each step."""
+        observed = self._observed.get(partition)
+        ranges = None if observed is None else observed.ranges
+        ask = (message.application_id, message.allocation_key)
+        for start in self._views.listed("expected_start", partition, *ask, now, ranges):
+            if start is None:
+                yield
+            else:
+                message.expected_start.CopyFrom(_start(start))
+
+    async def _work(self) -> float:
+        names, steps = self._views.partition_names(), 0
+        self._observed = {name: self._observed.get(name) or _Observed() for name in names}
+        for name, observed in self._observed.items():
+            with suppress(NotFound):
+                steps += await self._sample(name, observed)
+        pauses = max(1.0, STEP_SECONDS * steps // SAMPLE_SECONDS)
+        return (self._clock.now() // SAMPLE_SECONDS + pauses) * SAMPLE_SECONDS
+
+    async def _sample(self, name: PartitionName, observed: _Observed) -> int:
+        """Take one sample; returns the number of its steps."""
+        count = 0
+        async with self._time_slices.slice(PEER):
+            observed.learn(self._views, name)
+            steps = self._views.listed("start_sample", name, observed.place, self._clock.now())
+        while True:
+            async with self._time_slices.slice(PEER) as is_over:
+                for sample in steps:
+                    count += 1
+                    if sample is not None:
+                        observed.take(sample)
+                    if is_over():
+                        break
+                else:
+                    return count
 
 
 def _measured(views: Views, report: PartitionReport) -> Iterator[Measured]:
-    """Expected starts, and how far from them asks have started."""
+    """Metrics of expected starts, and of their distance from the actual ones."""
     if not report.extended["backfill"]:
         return
     held = {one.value: 0 for one in Confidence if one is not Confidence.UNKNOWN}
@@ -94,7 +181,7 @@ def _measured(views: Views, report: PartitionReport) -> Iterator[Measured]:
 
 PARTITION_ON_PAGE = {"backfill": "backfill"}
 PAGED = {"ListCalendar": (pb.ListCalendarRequest, lambda sources, resolve: Calendar(sources, resolve).answer)}
-EXPLAINED = (_expect,)
+EXPLAINED = (ExpectedStarts,)
 MEASURED = (_measured,)
 REST_LISTS = {
     LISTED: RestList(

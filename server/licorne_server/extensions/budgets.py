@@ -1,4 +1,4 @@
-"""Budgets over RMs in the journal. The server keeps them by modules of its own (`rms/budgets`)."""
+"""Budgets over RMs in the journal. The server itself manages them in `rms/budgets`."""
 
 from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_server.engine.journal.forms import AMOUNTS, TEXT, Row, items, optional, plain

@@ -8,7 +8,7 @@ _message = filled(pb.Elastic, ElasticReport, {"min": "least", "max": "most"})
 
 
 def _shown(report: ElasticReport | None) -> dict[str, int] | None:
-    """The sizes in members, by their names in REST and on the page; None for no elastic gang."""
+    """The sizes in members, by their names in REST and on the page; None without an elastic gang."""
     if report is None:
         return None
     return {

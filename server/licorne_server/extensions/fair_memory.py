@@ -1,4 +1,4 @@
-"""Decayed usage: in State and REST, in metrics, in the journal, and in what outlives a server."""
+"""Decayed usage: in State and REST, in metrics, in the journal, and in the state that outlives a server."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite

@@ -1,4 +1,4 @@
-"""Budgets of hours: in State and REST, in metrics, in the journal, and in what outlives a server."""
+"""Budgets of hours: in State and REST, in metrics, in the journal, and in stored state."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

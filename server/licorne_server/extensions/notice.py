@@ -1,4 +1,4 @@
-"""Notices of preemption: how an RM is told and answers, and what is shown and kept of them."""
+"""Notices of preemption: messages to an RM and its answers, and their fields in reports and stored state."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ from licorne_server.wire.responses import Payload, nanoseconds, runs, session_pa
 
 
 def _payloads(effect: NoticesGiven) -> Iterator[Payload]:
-    """The notices, then those withdrawn; neither is joined to the other, nor to another partition's."""
+    """The notices, then the withdrawn ones; they are not joined with each other, nor across partitions."""
     field = UpdateResponse.PREEMPTION_NOTICES_FIELD_NUMBER
     for given in runs(effect.notices):
         notices = [
@@ -43,11 +43,11 @@ def _payloads(effect: NoticesGiven) -> Iterator[Payload]:
 TELLINGS = {NoticesGiven: Telling("preemption_notices", _payloads)}
 
 PART = 500
-"""Answers that go into one command; each may stop an allocation."""
+"""Most answers in one command; each may stop an allocation."""
 
 
 async def _answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerNotices]:
-    """A NoticeAnswers, part by part. The core passes over allocations that are not under notice.
+    """Read a NoticeAnswers message in parts. The core ignores allocations without a notice.
 
     Raises:
         CallError: there are too many answers.
@@ -79,7 +79,7 @@ def _for(stay: StayReport) -> dict[str, str]:
 
 
 def _on_page(stay: StayReport) -> dict[str, object]:
-    """When the allocation will be preempted, and for whom."""
+    """When the allocation will be preempted, and for which ask."""
     return {
         "deadline": round(stay.deadline * 1e3),
         "forApplication": stay.app_id,

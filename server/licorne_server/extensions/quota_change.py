@@ -1,4 +1,4 @@
-"""Lowered maxima, as the older core calls them."""
+"""Lowered maxima, under the names of the older core."""
 
 QUEUE = {"isQuotaPreemptionRunning": "quota_preemption_running"}
 QUEUE_OPTIONAL = {"quotaPreemptionStartTime": "quota_preemption_time"}

@@ -1,6 +1,6 @@
-"""HTTP next to gRPC: probes, metrics, and the REST reads that users' tools know (spec § 12.4).
+"""HTTP next to gRPC: probes, metrics, and the REST reads for which users have tools (spec § 12.4).
 
-All but `ui/acts.py` only reads: the core through its views, the server through `Figures`. It runs in
+All modules but `ui/acts.py` only read: the core through its views, the server through `Figures`. They run in
 the event loop of the engine, between the engine's turns.
 """
 

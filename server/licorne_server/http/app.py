@@ -1,35 +1,44 @@
-"""The HTTP listeners: their contents, their start and their stop."""
+"""The HTTP listeners: their paths, their start and their stop."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from functools import cached_property
 from importlib.metadata import version
+from pkgutil import resolve_name
+from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from licorne_server.http import events, hours, reasons
-from licorne_server.http.door import Door, Listener
+from licorne_server.http.door import Door, Listener, passed_answer
 from licorne_server.http.dumps import StateDumps
 from licorne_server.http.dumps import routes as debug_routes
 from licorne_server.http.health import Heartbeat, health, live, ready
 from licorne_server.http.identity import Cors, Hosts, Identity
-from licorne_server.http.places import NAMED, named
 from licorne_server.http.routes import routes
 from licorne_server.http.scrape import Scrape
 from licorne_server.http.stream import MISSING_NAMES
-from licorne_server.http.ui.files import PUBLIC
-from licorne_server.http.ui.page import Page
 from licorne_server.http.units import MAX_BODY, errors_as_json
 from licorne_server.process.bounds import METRICS_CONNECTIONS, PeerBounds
 from licorne_server.process.settings import Address, Settings, SettingsError
-from licorne_server.reads.members import MISSING, UNIX
+from licorne_server.reads.members import MISSING
 from licorne_server.reads.sources import SOURCES, Sources
+from licorne_server.security.access import Caller
 from licorne_server.security.handshakes import Handshakes
 from licorne_server.security.tls import Certificates
+from licorne_server.store.coordination.pb.members_pb2 import ReadRequest
+from licorne_server.wire.errors import unavailable
 from licorne_server.wire.features import modules
 
 SERVER = f"licorne/{version('licorne-server')}"
-"""Name of the server in answers."""
+"""Value of the header ``Server`` in answers."""
+
+PAGES = ("licorne_server.http.ui.page:Page",)
+"""Web pages beside REST: each class is made from `Sources`; an entry can be removed here."""
+
+_PAGES = [resolve_name(page) for page in PAGES]
+_PUBLIC = frozenset(path for page in _PAGES for path in page.PUBLIC)
 
 _ESCAPED = re.compile(r"~+\.{1,2}")
 """Escaped form, in a path, of a name of dots, or of tildes and dots."""
@@ -44,7 +53,7 @@ class HttpServer:
         bounds: PeerBounds | None = None,
         dumps: StateDumps | None = None,
     ) -> None:
-        """Answer from these sources, within the bounds for peers.
+        """Answer from `sources`, within the bounds for peers.
 
         `dumps` may be shared with the gRPC server.
         """
@@ -54,6 +63,8 @@ class HttpServer:
         self._heartbeat = Heartbeat()
         self._scrape = Scrape(sources, self._heartbeat)
         self._listeners: list[Listener] = []
+        # Answers what other members pass on; None without others.
+        self._inner: web.Server | None = None
         # True if other workers listen on the same addresses.
         self._shares = False
 
@@ -61,7 +72,7 @@ class HttpServer:
         """Serve on the addresses for HTTP and for metrics; returns both as ``HOST:PORT``, empty for none.
 
         Raises:
-            SettingsError: listening there is refused, or the files for TLS are not usable.
+            SettingsError: an address cannot be used, or the files for TLS are not usable.
         """
         certificates = Certificates(settings.tls, "http/1.1") if settings.tls else None
         self._shares = settings.shares_ports
@@ -79,20 +90,21 @@ class HttpServer:
                     text = f"cannot listen on {address}: {error.strerror}"
                     raise SettingsError(text) from None
                 opened[number] = str(address.with_port(port))
-        if settings.coordination is not None and settings.shares_ports:
-            await self.start_socket(settings.coordination.advertise_http.removeprefix(UNIX))
+        if self._sources.members is not None:
+            inner = self._listener(self._reads(), 0, None, self._pages, on_loopback=False)
+            self._inner = await inner.prepared()
         return opened[0], opened[1]
 
     async def start(self, host: str, port: int, certificates: Certificates | None = None) -> tuple[str, int]:
-        """Serve everything; returns host and port. For port 0 it is any free one.
+        """Serve everything; returns host and port. Port 0 means any free one.
 
         With certificates the connections are encrypted.
 
         Raises:
-            OSError: listening on the address is refused.
+            OSError: the address cannot be used.
         """
         _, most = self._bounds.affordable()
-        return await self._listen(self._reads(), most, host, port, certificates, Page(self._sources))
+        return await self._listen(self._reads(), most, host, port, certificates, self._pages)
 
     async def start_metrics(
         self, host: str, port: int, certificates: Certificates | None = None
@@ -100,19 +112,23 @@ class HttpServer:
         """Serve metrics and probes only, as `start` does."""
         return await self._listen([], METRICS_CONNECTIONS, host, port, certificates)
 
-    async def start_socket(self, path: str) -> None:
-        """Serve the other workers of this host on a socket of that path.
+    def answer(self, asked: ReadRequest, caller: Caller) -> AsyncGenerator[bytes, None]:
+        """The messages of the answer to a request that another member has passed on.
 
         Raises:
-            OSError: listening there is refused.
+            CallError: the server has not started yet.
         """
-        _, most = self._bounds.affordable()
-        page = Page(self._sources)
-        await self._listener(self._reads(), most, None, page, on_loopback=False).start_at(path)
+        if self._inner is None:
+            raise unavailable("the server has not started yet")
+        return passed_answer(self._inner, asked, caller)
+
+    @cached_property
+    def _pages(self) -> list[Any]:
+        return [page(self._sources) for page in _PAGES]
 
     def _reads(self) -> list[web.RouteDef]:
-        """All paths but those of probes and metrics."""
-        reads = [
+        """All paths except those of probes and metrics."""
+        return [
             *routes(),
             *events.routes(),
             *reasons.ROUTES,
@@ -121,9 +137,6 @@ class HttpServer:
             web.get("/ws/v1/scheduler/healthcheck", health),
             *debug_routes(self._dumps),
         ]
-        if self._sources.members is not None:
-            reads.append(web.get(NAMED, named))
-        return reads
 
     async def stop(self) -> None:
         """Stop accepting requests, wait a moment for pending ones, and close."""
@@ -138,12 +151,12 @@ class HttpServer:
         host: str,
         port: int,
         certificates: Certificates | None,
-        page: Page | None = None,
+        pages: Sequence[Any] = (),
     ) -> tuple[str, int]:
-        """Serve as `_listener` says, on an address; returns host and port."""
-        # TLS has names of its own: a browser does not take the certificate for another site's.
+        """Serve the application of `_listener` on an address; returns host and port."""
+        # With TLS the certificate protects against foreign host names: a browser refuses it for another site.
         here = certificates is None and Address(host=host, port=port).is_loopback
-        listener = self._listener(reads, most, certificates, page, on_loopback=here)
+        listener = self._listener(reads, most, certificates, pages, on_loopback=here)
         address = await listener.start(host, port, shares=self._shares)
         self._heartbeat.start()
         return address
@@ -153,11 +166,11 @@ class HttpServer:
         reads: Iterable[web.RouteDef],
         most: int,
         certificates: Certificates | None,
-        page: Page | None,
+        pages: Sequence[Any],
         *,
         on_loopback: bool,
     ) -> Listener:
-        """Serves probes, metrics, these reads and the page, for a bounded number of connections."""
+        """A listener with probes, metrics, these reads and pages, for a bounded number of connections."""
         idle, time_slices = self._bounds.http_idle, self._sources.time_slices
         handshakes = Handshakes(certificates.context, time_slices, idle) if certificates else None
         door = Door(most, handshakes)
@@ -171,7 +184,7 @@ class HttpServer:
                 *reads,
             ]
         )
-        if page is not None:
+        for page in pages:
             page.add_to(app)
         listener = Listener(app, door, idle)
         self._listeners.append(listener)
@@ -179,7 +192,7 @@ class HttpServer:
 
 
 def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Application:
-    """An application without paths; `on_loopback` is True if it is plain, and for this machine."""
+    """An application without paths; `on_loopback` is True if it has no TLS and serves this machine only."""
     cors = Cors(sources.cors_origins)
     hosts = Hosts(sources.hosts, checked=on_loopback and not sources.access.by_token)
     app = web.Application(
@@ -189,7 +202,7 @@ def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Appl
             hosts.known,
             cors.answered,
             _dots_given_back,
-            Identity(sources, PUBLIC).checked,
+            Identity(sources, _PUBLIC).checked,
         ],
         client_max_size=MAX_BODY,
     )
@@ -201,7 +214,7 @@ def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Appl
 
 @web.middleware
 async def _dots_given_back(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Remove the tilde of names in the path that stand for dots.
+    """Unescape names of dots in the path, by removing their tilde.
 
     Clients remove ``.`` and ``..`` from a path before a request, in any spelling (RFC 3986, 5.2.4).
     """
@@ -213,7 +226,7 @@ async def _dots_given_back(request: web.Request, handler: Handler) -> web.Stream
 
 
 async def _usual_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Set the usual headers: the name of this server instead of its libraries, and no caching.
+    """Set the common headers: the name of this server instead of its libraries, and no caching.
 
     An answer may be for one reader only. A handler may allow caching.
     """

@@ -34,7 +34,7 @@ def gather_budgets(budgets: Iterable[BudgetState], families: Families) -> Iterat
             return
         names = sorted(budget.limit)[:MAX_RESOURCES]
         _put(families, *_LIMIT, (budget.name,), budget.limit, names)
-        # Each member has metrics of its own RMs.
+        # Each member publishes the metrics of its own RMs.
         holdings = [holding for holding in budget.holdings if holding.here]
         for place, holding in enumerate(holdings):
             where = (budget.name, str(holding.rm_id) if place < MAX_HOLDERS else OTHERS)

@@ -1,11 +1,17 @@
-"""The addresses of the HTTP server: connections, their bound, and TLS handshakes.
+"""The listening addresses of the HTTP server: connections, their bound, and TLS handshakes.
 
 The door may close a connection during its handshake (`security/handshakes.py`) to make room.
+
+A request that another member has passed on comes over gRPC, so it has a connection of its own inside this
+process. Its answer is written as HTTP/1.0, whose body ends with the connection.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
 
 import structlog
 from aiohttp import web
@@ -13,7 +19,10 @@ from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
 from licorne_server.process.bounds import peer_of
+from licorne_server.security.access import Caller
 from licorne_server.security.handshakes import Handshake, Handshakes
+from licorne_server.store.coordination.pb import members_pb2 as pb
+from licorne_server.wire.errors import Malformed, unavailable
 
 log = structlog.get_logger("core.http.door")
 
@@ -24,7 +33,7 @@ TELL_SECONDS = 10.0
 """Seconds between two log lines about too many connections."""
 
 PART = 8
-"""Divisor of all places: the part that is freed when all are taken."""
+"""Divisor of all places: this part is freed when all are taken."""
 
 
 class Door:
@@ -34,17 +43,17 @@ class Door:
     """
 
     def __init__(self, most: int, handshakes: Handshakes | None = None) -> None:
-        """Allow `most` connections, and for a moment a backlog more.
+        """Allow `most` connections, and for a moment a backlog beyond them.
 
         With `handshakes` each connection begins with one.
         """
         self._most = most
         self._handshakes = handshakes
-        # Those on which a request is being answered.
+        # Connections on which a request is being answered.
         self._busy: set[object] = set()
-        # How many of those that were closed still have a new one to make room for.
+        # Number of closed connections whose places new connections have not taken yet.
         self._freed = 0
-        # When the log was last told, in the loop's time.
+        # Time of the last log line, in the loop's time.
         self._told = -TELL_SECONDS
 
     def before(self, server: web.Server) -> Callable[[], asyncio.Protocol]:
@@ -54,7 +63,7 @@ class Door:
             if len(self._connections(server)) < self._most:
                 self._freed = 0
             elif self._freed:
-                # The loop has not taken notice yet of those that were closed.
+                # The loop still counts the connections that were just closed.
                 self._freed -= 1
             else:
                 self._freed = self._make_room(server) - 1
@@ -113,57 +122,45 @@ STOP_SECONDS = 3.0
 
 
 class Listener:
-    """An application on an address."""
+    """An application on an address, or on none."""
 
     def __init__(self, app: web.Application, door: Door, idle: float) -> None:
-        """Admit connections by the door; a request's head may take `idle` seconds."""
+        """Admit connections by `door`; a request's head may take `idle` seconds."""
         self._door = door
         self._runner = web.AppRunner(
             app,
             access_log=None,
             handle_signals=False,
             shutdown_timeout=STOP_SECONDS,
-            # It counts for the head of the first request as well.
+            # This timeout applies to the head of the first request as well.
             keepalive_timeout=idle,
         )
         self._server: asyncio.Server | None = None
 
-    async def start(self, host: str, port: int, *, shares: bool = False) -> tuple[str, int]:
-        """Listen; returns host and port. For port 0 it is any free one.
-
-        One that `shares` the port does so with other processes.
-
-        Raises:
-            OSError: listening on the address is refused.
-        """
-        loop = asyncio.get_running_loop()
-        server = await self._listen(
-            lambda enter: loop.create_server(enter, host, port, backlog=BACKLOG, reuse_port=shares)
-        )
-        address = server.sockets[0].getsockname()
-        return address[0], address[1]
-
-    async def start_at(self, path: str) -> None:
-        """Listen on a Unix socket.
-
-        Raises:
-            OSError: listening there is refused.
-        """
-        loop = asyncio.get_running_loop()
-        await self._listen(lambda enter: loop.create_unix_server(enter, path, backlog=BACKLOG))
-
-    async def _listen(
-        self, listen: Callable[[Callable[[], asyncio.Protocol]], Awaitable[asyncio.Server]]
-    ) -> asyncio.Server:
+    async def prepared(self) -> web.Server:
+        """What answers each connection, by a protocol of its own."""
         await self._runner.setup()
-        server = self._runner.server
-        assert server is not None, "the runner was set up"
+        assert self._runner.server is not None, "the runner was set up"
+        return self._runner.server
+
+    async def start(self, host: str, port: int, *, shares: bool = False) -> tuple[str, int]:
+        """Listen; returns host and port. Port 0 means any free one.
+
+        With `shares` the port is shared with other processes.
+
+        Raises:
+            OSError: the address cannot be used.
+        """
+        server = await self.prepared()
         try:
-            self._server = await listen(self._door.before(server))
+            self._server = await asyncio.get_running_loop().create_server(
+                self._door.before(server), host, port, backlog=BACKLOG, reuse_port=shares
+            )
         except OSError:
             await self._runner.cleanup()
             raise
-        return self._server
+        address = self._server.sockets[0].getsockname()
+        return address[0], address[1]
 
     async def stop(self) -> None:
         """Stop accepting requests, wait a moment for pending ones, and close."""
@@ -171,3 +168,80 @@ class Listener:
             self._server.close()
         self._door.close()
         await self._runner.cleanup()
+
+
+PASSED = "passed"
+"""Name of the caller in the extra information of a connection."""
+
+MOST_UNREAD = 64 * 1024
+"""Unread bytes at twice which the application has to wait. The head of an answer has fewer."""
+
+_END = "\r\n\r\n"
+_CUT_OFF = "the answer was cut off"
+
+
+async def passed_answer(
+    server: web.Server, asked: pb.ReadRequest, caller: Caller
+) -> AsyncGenerator[bytes, None]:
+    """The messages of an answer: its head, and the pieces of its body.
+
+    Raises:
+        CallError: the answer breaks off.
+        Malformed: the request is none of HTTP.
+    """
+    lines = [f"{asked.method} {asked.path} HTTP/1.0", "Host: localhost"]
+    lines += (f"{name}: {value}" for name, value in asked.headers.items())
+    if not all(line.isascii() and line.isprintable() for line in lines):
+        raise Malformed("ReadRequest: method, path and headers have to be printable ASCII")
+    with closing(_Connection(server(), caller)) as connection:
+        connection.begin("\r\n".join(lines) + _END)
+        written = connection.written
+        try:
+            head = await written.readuntil(_END.encode())
+        except asyncio.IncompleteReadError:
+            raise unavailable(_CUT_OFF) from None
+        first, *fields = head.decode(errors="replace").removesuffix(_END).split("\r\n")
+        headers = dict(field.split(": ", 1) for field in fields)
+        yield pb.ReadHead(status=int(first.split(" ")[1]), headers=headers).SerializeToString()
+        while body := await written.read(MOST_UNREAD):
+            yield body
+
+
+class _Connection(asyncio.Transport):
+    """The connection of one request."""
+
+    def __init__(self, protocol: RequestHandler, caller: Caller) -> None:
+        super().__init__({PASSED: caller})
+        self._protocol = protocol
+        self._closed = False
+        # What the application has written.
+        self.written = asyncio.StreamReader(MOST_UNREAD)
+        flow: Any = SimpleNamespace(
+            pause_reading=protocol.pause_writing, resume_reading=protocol.resume_writing
+        )
+        self.written.set_transport(flow)
+
+    def begin(self, request: str) -> None:
+        """Give the request to the application."""
+        self._protocol.connection_made(self)
+        self._protocol.data_received(request.encode())
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Keep data for the reader."""
+        self.written.feed_data(bytes(data))
+
+    def is_closing(self) -> bool:
+        """True once one side has closed the connection."""
+        return self._closed
+
+    def close(self) -> None:
+        """End the connection, after what was written."""
+        if not self._closed:
+            self._closed = True
+            self.written.feed_eof()
+            asyncio.get_running_loop().call_soon(self._protocol.connection_lost, None)
+
+    def abort(self) -> None:
+        """Cut the answer off."""
+        self.written.set_exception(unavailable(_CUT_OFF))
+        self.close()

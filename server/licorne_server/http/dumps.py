@@ -37,9 +37,8 @@ from licorne_server.http.stream import (
     sliced,
 )
 from licorne_server.http.units import rest_name, rms_named
-from licorne_server.reads.dumping import DumpInProgress
 from licorne_server.reads.members import OK, Members, Unreachable
-from licorne_server.reads.sources import SOURCES, Sources
+from licorne_server.reads.sources import SOURCES, DumpInProgress, Sources
 from licorne_server.store.configurations.thread import Origin
 from licorne_server.wire.responses import nanoseconds
 
@@ -50,7 +49,7 @@ class StateDumps:
     """Makes the dumps of `Dumps`, in the forms of REST."""
 
     def __init__(self, sources: Sources) -> None:
-        """Dump these sources."""
+        """Dump the state of `sources`."""
         self._sources = sources
         self._busy = False
 
@@ -75,7 +74,7 @@ class StateDumps:
             self._busy = False
 
     async def _content(self, rm_id: str, peer: str) -> JsonObject:
-        """The content of a dump; only the parts that are awaited are complete."""
+        """The content of a dump; its lists are read later, while it is sent."""
         sources, views = self._sources, self._sources.views
         asked = rms_named(views, rm_id)
         states = await asyncio.gather(*(sources.rm_state(rm.rm_id) for rm in asked))
@@ -84,7 +83,7 @@ class StateDumps:
             return self._parts(asked, states, configs)
 
     def _parts(self, asked: Sequence[RmReport], states: Sequence[str], configs: Sequence[str]) -> JsonObject:
-        """The dump of these RMs. Its lists are read while it is sent."""
+        """The dump of these RMs, with their own parts. Its lists are read while it is sent."""
         sources, views = self._sources, self._sources.views
         names = list(chain.from_iterable(rm.partitions for rm in asked))
         return {
@@ -109,9 +108,9 @@ class StateDumps:
 
 
 async def _with_others(chunks: AsyncGenerator[bytes, None], members: Members) -> AsyncGenerator[bytes, None]:
-    """The dump of this member, and in it those of the others, one after another.
+    """The dump of this member, with those of the others inside, one after another.
 
-    A member without one is named. One that breaks off in the middle breaks off the whole.
+    Members that do not answer are named. If one breaks off in the middle, the whole dump breaks off.
     """
     held = b""
     async for chunk in chunks:
@@ -126,7 +125,7 @@ async def _with_others(chunks: AsyncGenerator[bytes, None], members: Members) ->
             async with members.answer(member, DUMP, members.own_right, patience=DUMP_SECONDS) as answer:
                 if answer.status != OK:
                     raise Unreachable(member, f"answers with the status {answer.status}")
-                async with aclosing(members.chunks(member, answer)) as others:
+                async with aclosing(answer.chunks()) as others:
                     async for chunk in others:
                         yield chunk if begun else f"{separator}{encode(member.name)}:".encode() + chunk
                         begun, separator = True, ","
@@ -147,7 +146,7 @@ def _event_streams(sources: Sources, rm: RmReport) -> JsonObject:
     try:
         readers = sources.events.get(rm.rm_id).watchers
     except NotFound:
-        readers = 0  # it has unregistered meanwhile
+        readers = 0  # the RM has unregistered meanwhile
     return {"rmId": rm.rm_id, "readers": readers}
 
 
@@ -167,7 +166,7 @@ _Row = tuple[Callable[[Any], JsonObject | None], Any]
 def _applications(views: Views, partitions: list[PartitionName]) -> Iterator[_Row | None]:
     """The applications of all states, each with the function that makes its row.
 
-    A None stands for each partition: very many partitions may have no applications.
+    There is a None for each partition, as very many partitions may have no applications.
     """
     for partition in partitions:
         yield None
@@ -175,7 +174,7 @@ def _applications(views: Views, partitions: list[PartitionName]) -> Iterator[_Ro
             try:
                 rows = json_apps.applications(views, partition, state=state)
             except NotFound:
-                break  # the partition has gone meanwhile
+                break  # the partition was removed meanwhile
             for name in rows.items:
                 yield None if name is None else (rows.to_json, name)
 
@@ -184,7 +183,7 @@ JSON = "application/json; charset=utf-8"
 
 
 async def dump(dumps: StateDumps, request: web.Request) -> web.StreamResponse:
-    """The state of all RMs, or of the RM that `rm` names."""
+    """The state of all RMs, or of the RM in `rm`."""
     try:
         alone = BY_MEMBER in request
         async with dumps.dump(request.query.get("rm", ""), reader_of(request), alone=alone) as chunks:
@@ -204,7 +203,7 @@ DEEPEST = 100
 
 
 def stacks() -> Iterator[str]:
-    """The text in pieces: tasks first, grouped by the place where they wait; then threads.
+    """All stacks as text, in pieces: tasks first, grouped by the place at which they wait; then threads.
 
     An empty piece comes first for each task. Tasks are read one by one, at different moments.
     """
@@ -256,7 +255,7 @@ MOVED = {
     "/ws/v1/stack": "/debug/stack",
     "/ws/v1/fullstatedump": DUMP,
 }
-"""Older paths, and their present ones."""
+"""Older paths, each with the present one."""
 
 INDEX = """\
 /debug/pprof/goroutine  what every task and thread is doing, as /debug/stack has it

@@ -25,7 +25,7 @@ def routes() -> list[web.RouteDef]:
 
 
 async def batch(request: web.Request) -> web.StreamResponse:
-    """At most `count` past events from the id `start` on, within the limit of one answer."""
+    """At most `count` past events from the id `start` on, within the limit for one answer."""
     log = _log(request)
     most = log.settings.event_response_size
     start = _number(request, "start", log.lowest_id)
@@ -58,7 +58,7 @@ async def stream(request: web.Request) -> web.StreamResponse:
 
 
 def _log(request: web.Request) -> EventLog:
-    """The events of the RM that `rm` in the query names; the default is the first."""
+    """The events of the RM in the parameter `rm`; without it those of the first RM."""
     log = request.app[SOURCES].events.get(rm_asked(request))
     if not log.settings.event_tracking:
         raise web.HTTPInternalServerError(text="Event tracking is disabled")
@@ -66,7 +66,7 @@ def _log(request: web.Request) -> EventLog:
 
 
 async def _lines(request: web.Request, log: EventLog, watch: Watch) -> AsyncGenerator[bytes, None]:
-    """All lines, until the reader leaves. If the events end, the last line gives the reason."""
+    """All lines, until the reader disconnects. If the events end, the last line gives the reason."""
     yield _line({"InstanceUUID": log.instance})
     while True:
         try:
@@ -85,7 +85,7 @@ async def _lines(request: web.Request, log: EventLog, watch: Watch) -> AsyncGene
 
 
 async def _arrived(request: web.Request, watch: Watch) -> bool:
-    """Wait for an event; False if the reader has left."""
+    """Wait for an event; returns False if the reader has disconnected."""
     while request.transport is not None and not request.transport.is_closing():
         try:
             async with asyncio.timeout(LOOK_SECONDS):
@@ -106,10 +106,10 @@ def _line(value: dict[str, object]) -> bytes:
 
 
 def _number(request: web.Request, name: str, default: int) -> int:
-    """A whole number in the query, or the default.
+    """A whole number of the query, or the default.
 
     Raises:
-        HTTPBadRequest: the text is no such number.
+        HTTPBadRequest: the text is no whole number in range.
     """
     text = request.query.get(name, "")
     if not text:

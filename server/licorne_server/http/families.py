@@ -29,13 +29,13 @@ class Metric:
     def __init__(
         self, kind: str, name: str, text: str, source: Source | Mapping[str, Source], *labels: str
     ) -> None:
-        """`labels` come after the labels of the object."""
+        """`labels` follow the labels of the object."""
         self.kind = kind
         self.name = name
         self.text = text
         self.labels = labels
         self.samples: Callable[[Any], Mapping[Labels, float]] = _samples(source, labels)
-        """Gives the values of an object, by the values of the labels."""
+        """Reads the values of an object, by the values of the labels."""
 
 
 def _samples(
@@ -115,7 +115,7 @@ class Families:
         return len(values)
 
     def histogram(self, name: str, text: str, labels: Labels, values: Mapping[Labels, Histogram]) -> None:
-        """Add histograms, each read in its turn."""
+        """Add histograms, each read when its lines are written."""
         self.family("histogram", name, text, labels).histograms.update(values)
 
     def family(self, kind: str, name: str, text: str, labels: Labels) -> Family:
@@ -143,7 +143,7 @@ class Families:
 
 
 def _buckets(name: str, labels: Labels, where: Labels, histogram: Histogram) -> Iterator[str]:
-    """Lines of one histogram, as of one moment."""
+    """Lines of one histogram, all from the same moment."""
     counts = histogram.cumulative()
     bounds = [*map(repr, histogram.bounds), "+Inf"]
     for bound, count in zip(bounds, counts, strict=True):

@@ -1,6 +1,5 @@
 """Resource-hours over REST and for the page: the sums of `State.ListResourceHours` as one list."""
 
-import json
 from contextlib import suppress
 
 from aiohttp import web
@@ -8,9 +7,9 @@ from aiohttp import web
 from licorne.v1 import state_pb2 as pb
 from licorne_core.values.errors import NotFound
 from licorne_server.http.identity import visible_to
-from licorne_server.http.merging import parts_of
 from licorne_server.http.pages import API, Maker, number, one_of
-from licorne_server.http.stream import JsonObject, Rows, send_json
+from licorne_server.http.places import parts_of, send_part
+from licorne_server.http.stream import JsonObject, Rows
 from licorne_server.http.units import Asked
 from licorne_server.reads.paging import MAX_PAGE_SIZE
 from licorne_server.reads.resource_hours import KINDS, Wanted, merged_hours
@@ -18,20 +17,21 @@ from licorne_server.reads.resource_hours import KINDS, Wanted, merged_hours
 MILLISECONDS, NANOSECONDS = 10**3, 10**9
 
 MOST_BYTES = 8 * 1024 * 1024
-"""Bytes of the sums of one answer, as messages."""
+"""Bytes of the sums in one answer, as messages, at most."""
 
 
 async def for_rest(request: web.Request) -> web.StreamResponse:
-    """Sums `by` queue, user or group, of `partition` or all, from `since` `until` (nanoseconds)."""
+    """Sums `by` queue, user or group, of `partition` or all, from `since` to `until` in nanoseconds."""
     answer = await _summed(request, Maker.of(request), NANOSECONDS)
-    return await send_json(request, {"keptSince": answer.kept_since, "rows": _rows(answer)})
+    return await send_part(request, answer, {"keptSince": answer.kept_since, "rows": _rows(answer)})
 
 
 async def for_page(request: web.Request) -> web.StreamResponse:
-    """The same for the page: times are in milliseconds."""
+    """The same sums for the page, with times in milliseconds."""
     maker = Maker.of(request)
     answer = await _summed(request, maker, MILLISECONDS)
-    return await maker.send(request, {"keptSince": answer.kept_since, "rows": _rows(answer)})
+    shown = {"keptSince": answer.kept_since, "rows": _rows(answer), "refresh": maker.refresh}
+    return await send_part(request, answer, shown)
 
 
 ROUTES = [
@@ -41,7 +41,7 @@ ROUTES = [
 
 
 async def _summed(request: web.Request, maker: Maker, unit: int) -> pb.ListResourceHoursResponse:
-    """The first 10,000 sums of all members; `unit` is that of times, in parts of a second."""
+    """The first 10,000 sums of all members; `unit` is the number of time units in a second."""
     asked, visible = Asked(request), visible_to(request)
     since, until = number(request, "since", 0) / unit, number(request, "until", 0) / unit
     partition = asked.query("partition")
@@ -52,7 +52,7 @@ async def _summed(request: web.Request, maker: Maker, unit: int) -> pb.ListResou
     total = await wanted.summed(hours, lambda rm: visible is None or visible(rm), maker.slices)
     own = await total.page("", MAX_PAGE_SIZE, maker.slices, MOST_BYTES)
     own.kept_since = hours.kept_since * unit
-    parts = await parts_of(request, _read)
+    parts = await parts_of(request, pb.ListResourceHoursResponse.FromString)
     if parts is None:
         return own
     most = pb.ListResourceHoursRequest(page_size=MAX_PAGE_SIZE)
@@ -72,20 +72,3 @@ def _row(row: pb.ResourceHours) -> JsonObject:
         "preempted": row.preempted,
         "preemptedHours": dict(row.preempted_hours),
     }
-
-
-def _read(body: bytes) -> pb.ListResourceHoursResponse:
-    """The answer of another member; raises ValueError, KeyError or TypeError for others."""
-    given = json.loads(body)
-    rows = [
-        pb.ResourceHours(
-            partition=one["partition"],
-            name=one["name"],
-            hours=one["hours"],
-            allocations=one["allocations"],
-            preempted=one["preempted"],
-            preempted_hours=one["preemptedHours"],
-        )
-        for one in given["rows"]
-    ]
-    return pb.ListResourceHoursResponse(rows=rows, kept_since=given["keptSince"])

@@ -2,17 +2,17 @@
 
 Another site can resolve its own name to 127.0.0.1 (DNS rebinding). The browser then takes this server
 for that site, and a page of the site may read all answers. The header ``Host`` still has the name of
-the site. So where loopback is open to all, requests are answered only under names that no other site
-can have: addresses, ``localhost``, and names that the operator has given.
+the site. So if loopback is open to all, requests are answered only under names that no other site
+can have: addresses, ``localhost``, and names in the settings.
 
 The older core lets pages of any origin read answers. Here the operator names the origins: an arbitrary
 web page must not read the state of a cluster through the browser of its viewer. Cookies and
 certificates of the browser are never used for another origin.
 
-Probes are open to all. All other paths need an identity. An operator sees everything, a viewer all but
+Probes are open to all. All other paths need an identity. An operator sees everything, a viewer everything but
 the process itself, an RM only its own data, by the path or by `rm` in the query. A refusal is the same
 for existing and missing data.
-Without identities everything is open to all, also on plain HTTP next to a gRPC server that identifies
+Without identities everything is open to all. So it is on plain HTTP next to a gRPC server that identifies
 callers by certificates; but there no caller is an operator.
 """
 
@@ -30,6 +30,7 @@ from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import rm_of
 from licorne_core.views import Views
 from licorne_server.http import pages
+from licorne_server.http.door import PASSED
 from licorne_server.http.health import PROBES
 from licorne_server.http.places import OF_ONE_RM, Place, Places, passed_on
 from licorne_server.http.stream import BY_MEMBER, CALLER, IDENTIFIED
@@ -42,7 +43,7 @@ log = structlog.get_logger("core.http.identity")
 OPEN_TO_RMS = frozenset(
     {"/ws/v1/validate-conf", "/ws/v1/reasons", "/ws/v1/resource-hours", pages.ACT, *pages.FILTERED}
 )
-"""Paths that show no data of RMs, or only data that is `visible_to` the caller, or that have the rights of
+"""Paths that show no data of RMs, or only data that is `visible_to` the caller, or that are checked like
 calls over gRPC."""
 
 READS = frozenset({"GET", "HEAD"})
@@ -55,7 +56,7 @@ NO_CERTIFICATE = "a client certificate is needed, and this connection has shown 
 NO_IDENTITY = "a client certificate or a viewer's token is needed"
 
 OPERATORS_ONLY = ("/debug/pprof", "/debug/stack")
-"""Paths, with all below them, that show the process itself: where callers have identities, they are
+"""Paths, with all below them, that show the process itself: if callers have identities, they are
 for operators only."""
 
 
@@ -93,24 +94,20 @@ class Identity:
         return await (handler(request) if place is None else passed_on(request, place))
 
     def _identify(self, request: web.Request) -> None:
-        """Note the caller of a request: its sender, or the one that a member has passed on.
+        """Store the caller of a request: its sender, or the caller that a member has passed on.
 
         Raises:
             HTTPException: the sender has no identity.
         """
-        try:
-            passed = None if self._members is None else self._members.trusted(request.headers)
-        except ValueError as error:
-            raise web.HTTPBadRequest(text=str(error)) from None
+        passed = request.get_extra_info(PASSED)
         if passed is None:
             request[CALLER] = self._caller(request)
             request[IDENTIFIED] = _tells_apart(self._access, request)
         else:
-            request[CALLER], request[IDENTIFIED] = passed.caller, passed.identified
-            request[BY_MEMBER] = True
+            request[CALLER], request[IDENTIFIED], request[BY_MEMBER] = passed, True, True
 
     def _refused(self, request: web.Request) -> str:
-        """The subject of a refusal: a viewer, token, certificate or plain HTTP."""
+        """The refused party, for the text: a viewer, token, certificate or plain HTTP."""
         if request[CALLER].viewer:
             return "the role of a viewer"
         if self._access.by_token:
@@ -184,9 +181,9 @@ def visible_to(request: web.Request) -> Callable[[str], bool] | None:
 
 
 def role_of(request: web.Request) -> str:
-    """Role of a caller: ``operator``, ``viewer``, ``rm``, or ``open`` where everybody may do everything.
+    """Role of a caller: ``operator``, ``viewer``, ``rm``, or ``open`` if all callers may do everything.
 
-    On plain HTTP next to certificates everybody is a viewer.
+    On plain HTTP beside gRPC with certificates every caller is a viewer.
     """
     caller = request[CALLER]
     if not request[IDENTIFIED]:
@@ -236,7 +233,7 @@ ANY = "*"
 
 
 class Hosts:
-    """Refuses requests under names that may be those of other sites."""
+    """Refuses requests under names that may belong to other sites."""
 
     def __init__(self, names: frozenset[str], *, checked: bool) -> None:
         """Accept these names too, some with a port or a scheme; all names if ``*`` is among them, or if
@@ -260,11 +257,11 @@ class Hosts:
         return await handler(request)
 
     def has(self, origin: str) -> bool:
-        """True for the origin of a name that was given: with its port and scheme, as far as given."""
+        """True for the origin of one of the names, compared with port and scheme if the name has them."""
         return origin in self._origins
 
     def is_known(self, given: str) -> bool:
-        """True for a name that no other site can have, with a port or without one."""
+        """True for a name that no other site can have; its port is ignored."""
         name = _plain(_without_port(given))
         if name == "localhost" or name.endswith(".localhost") or name in self._names:
             return True
@@ -288,9 +285,9 @@ def _plain(name: str) -> str:
 
 
 def _origins_of(name: str) -> Iterator[str]:
-    """Origins, as browsers write them, of a name: ``NAME``, ``NAME:PORT``, or with ``https://`` in front.
+    """Origins, in the form of browsers, of a name: ``NAME``, ``NAME:PORT``, or with ``https://`` in front.
 
-    Without a port that of the scheme is meant, without a scheme either.
+    Without a port the default of the scheme is meant, without a scheme both schemes.
     """
     given, _, authority = name.strip().lower().rpartition("://")
     for scheme, port in ("http", ":80"), ("https", ":443"):
@@ -302,7 +299,7 @@ def _refusal(given: str) -> str:
     name = shown(_without_port(given))
     return (
         f"this server does not know itself as {name}: ask for an address or localhost, "
-        f"or have it started with --http-host {name}"
+        f"or have {name} among its access.http_hosts"
     )
 
 
@@ -335,11 +332,11 @@ class Cors:
         )
 
     async def allowed(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Add the headers by which the page may read an answer or an error."""
+        """Add the headers that let a page read an answer or an error."""
         if not self._origins:
             return
         if ANY not in self._origins:
-            # A cache must not give the answer for one origin to another.
+            # A cache must not return the answer for one origin to another.
             given = response.headers.get("Vary")
             response.headers["Vary"] = f"{given}, Origin" if given else "Origin"
         if self._allows(request):

@@ -22,7 +22,7 @@ def applications(
 ) -> Rows:
     """The applications of a state (``active``, ``completed``, ``rejected``), ordered by name.
 
-    `status` picks those whose own state has that name, in lower case; `queue` those of one leaf.
+    `status` selects a state of the application itself, in lower case; `queue` selects one leaf.
     """
 
     def row(name: AppId) -> JsonObject | None:
@@ -36,7 +36,7 @@ def applications(
 
 
 def application_json(views: Views, name: str, app: AppReport) -> JsonObject:
-    """An application by name, with its asks and allocations: each ask is read in its turn."""
+    """An application by name, with its asks and allocations, each read when it is sent."""
     partition = rest_name(views, app.partition)
     common: JsonObject = {"partition": partition, "queueName": app.queue}
     return {
@@ -64,7 +64,7 @@ _task_group = rest_form(
 
 
 def _mark(mark: OperatorMark) -> JsonObject:
-    """What an operator did."""
+    """The JSON of an operator's mark."""
     return {"by": mark.by, "time": nanoseconds(mark.time), "message": mark.message}
 
 
@@ -81,7 +81,7 @@ _application = rest_form(
         "pendingResource": "pending",
         "maxRequestPriority": "max_priority",
         "lastStateChangeTime": ("state_log", lambda log: nanoseconds(log[-1][0])),
-        # Alone in milliseconds, and alone as a text, as in the older core.
+        # The only times in milliseconds, and the only one as a text, as in the older core.
         "startTime": ("start_time", milliseconds),
         **names("APPLICATION"),
         "stateLog": _state_log,
@@ -116,10 +116,10 @@ def allocation_json(
     stay: StayReport | None = None,
     checkpoint: float = 0.0,
 ) -> JsonObject:
-    """An allocation; `common` holds the fields shared by all in the same list.
+    """An allocation; `common` has the fields shared by all in the same list.
 
-    `stopping` is the reason why the RM was told to stop it, empty for none. For the rest see
-    `AllocationReport`; what there is not is left out.
+    `stopping` is the reason why the RM was asked to stop it, empty for none. For the others see
+    `AllocationReport`; missing values are left out.
     """
     found = {**_allocation(allocation), **common}
     found |= {"preempted": stopping == "preempted", "stopping": stopping}
@@ -167,7 +167,7 @@ RACKNAME = "si/rackname"
 
 
 def nodes(views: Views, partition: PartitionName) -> Rows:
-    """All nodes by id, each read in its turn."""
+    """All nodes by id, each read when it is sent."""
     queue_of = _queues(views, partition)
 
     def row(node_id: NodeId) -> JsonObject:

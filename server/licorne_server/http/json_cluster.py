@@ -49,12 +49,12 @@ def clusters(views: Views, started_time: float, of: Iterable[PartitionName]) -> 
 
 
 def _build_information(rm: RmReport) -> JsonObject:
-    """The RM's build information, with its id; `buildVersion` is its version unless it gave one."""
+    """The RM's build information, with its id; `buildVersion` is its version unless it sent one."""
     return {"buildVersion": rm.version, "buildDate": "", **rm.build_info, "rmId": rm.rm_id}
 
 
 def partitions(views: Views, of: Iterable[PartitionName]) -> Rows:
-    """These partitions, under the names by which REST finds them."""
+    """These partitions, under their names in REST paths."""
     return Rows(of, lambda name: _partition_json(views, views.partition(name)))
 
 
@@ -119,12 +119,12 @@ def _filter_json(chosen: FilterConfig) -> JsonObject:
 
 
 def _names(of: NameList) -> list[str]:
-    """Names of a list, none for an expression: only a single entry can be one (spec § 3.9)."""
+    """Names of a list; none for an expression, which is always a single entry (spec § 3.9)."""
     return [] if of.expression else list(of.entries)
 
 
 def queue_tree(views: Views, partition: PartitionName, path: str = "root") -> JsonObject:
-    """A queue with all queues below it, each read in its turn."""
+    """A queue with all queues below it, each read when it is sent."""
     shown = queue_json(views, partition, views.queue(partition, path))
     below = partial(queue_tree, views, partition)
     return {**shown, "children": Rows(views.children(partition, path), below)}
@@ -191,7 +191,7 @@ _queue = rest_form(
 
 
 def preemptions(views: Views, partition: PartitionName, app_id: str, key: str) -> Rows:
-    """Recorded victims of a partition, the latest first: all, or those of an application or a key."""
+    """Recorded victims of a partition, the latest first: all, or those with an application id or a key."""
     shown = rest_name(views, partition)
 
     def row(record: PreemptionRecord) -> JsonObject:
@@ -201,7 +201,7 @@ def preemptions(views: Views, partition: PartitionName, app_id: str, key: str) -
 
 
 def _beneficiary(record: PreemptionRecord) -> JsonObject | None:
-    """The ask for which a victim was stopped; None where a maximum was enforced, or a node drained."""
+    """The ask for which a victim was stopped; None if a maximum was enforced, or a node drained."""
     return _ask(record) if record.beneficiary_app_id else None
 
 
@@ -243,11 +243,11 @@ _LISTS = {
     for path, listed in table("REST_LISTS").items()
 }
 LISTS = tuple(_LISTS)
-"""Ends of the paths of lists of extensions."""
+"""Last parts of the paths of extensions' lists."""
 
 
 def listed(path: str, asked: Asked) -> Rows:
-    """A list of an extension: all, or what is of a queue and below."""
+    """A list of an extension: of the partition, or of a queue and those below."""
     views, partition = asked.views, asked.partition
     name, form = _LISTS[path]
     shown = rest_name(views, partition)
@@ -327,7 +327,7 @@ def _containers_json(sample: Sample) -> JsonObject:
 
 
 def node_utilizations(views: Views) -> Rows:
-    """An entry for each partition; its nodes are read one by one."""
+    """An entry for each partition; its nodes are read in steps."""
     return Rows(views.partition_names(), partial(_utilizations_json, views))
 
 
@@ -342,7 +342,7 @@ def _utilizations_json(views: Views, partition: PartitionName) -> JsonObject:
 def _by_resource(
     views: Views, partition: PartitionName, ids: Iterable[NodeId | None]
 ) -> Iterator[JsonObject | None]:
-    """A row for each resource type, after a None for each node, where a slice may end."""
+    """A row for each resource type, after a None for each node, at which a time slice may end."""
     ranges: dict[str, list[list[str]]] = {}
     for node_id in ids:
         yield None

@@ -15,7 +15,7 @@ _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _TEXT = "tag:yaml.org,2002:str"
 
 # The JSON form has the older core's spelling of the keys. Names that users choose, such as those of
-# resources and properties, stay as they are.
+# resources and properties, are not changed.
 _KEYS = {
     "adminacl": "AdminACL",
     "childtemplate": "ChildTemplate",
@@ -33,7 +33,7 @@ _BOOLEANS = {"create", "enabled", "parent", *(key.name for key in SWITCHES)}
 
 
 def config_yaml(rm: RmReport) -> str:
-    """The running configuration of an RM as YAML, with its checksum, and ``extra`` unless that is empty."""
+    """The running configuration of an RM as YAML, with its checksum, and, unless empty, ``extra``."""
     root = _document(rm.config)
     if isinstance(root, MappingNode):
         root.value = [pair for pair in root.value if pair[0].value != "checksum"]
@@ -50,7 +50,7 @@ def config_json(rm: RmReport) -> str:
     """The running configuration of an RM as the text of a JSON object.
 
     The text may have some megabytes. It is encoded value by value: a single call of the encoder
-    holds the interpreter lock, and the loop waits.
+    would hold the interpreter lock, and block the loop.
     """
     root = _to_json(_document(rm.config), "")
     partitions = root.get("Partitions", []) if isinstance(root, dict) else []
@@ -62,8 +62,8 @@ def config_json(rm: RmReport) -> str:
 def validation(body: bytes) -> JsonObject:
     """The validation of a configuration, with all its problems.
 
-    `checksumMatch` is True if the text contains its own checksum. The function reads nothing but the
-    text, so that it can run in a thread. An empty text is no configuration (spec 2.5 row 1).
+    `checksumMatch` is True if the text contains its own checksum. The function reads only the
+    text, so it can run in a thread. An empty text is no configuration (spec 2.5 row 1).
     """
     try:
         text = body.decode("utf-8")
@@ -110,7 +110,7 @@ def _to_json(node: Node | None, key: str) -> object:
         }
     if isinstance(node, SequenceNode):
         items = [_to_json(item, "") for item in node.value]
-        # The only list that is not one: a parent rule may be written as a list of one.
+        # A list in YAML but an object in JSON: a parent rule may be written as a list of one.
         return items[0] if key == "parent" and len(items) == 1 else items
     if isinstance(node, ScalarNode):
         return _scalar(key, node.value)

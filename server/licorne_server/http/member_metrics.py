@@ -1,11 +1,11 @@
-"""The metrics of a member of a deployment: its lease, its RMs, and the members that it knows."""
+"""The metrics of a member of a deployment: its lease, its RMs, and the other members."""
 
 from licorne_server.http.families import counter, gauge
 from licorne_server.store.coordination.ownership import Ownership
 
 
 def _owned(ownership: Ownership) -> int:
-    """Number of RMs whose owner this member is."""
+    """Number of RMs that this member owns."""
     me = ownership.me()
     return sum(record.owner == me for record in ownership.snapshot().rms.values())
 

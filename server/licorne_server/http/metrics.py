@@ -1,6 +1,6 @@
 """Metrics of partitions from the core's reports (spec § 12.3, corrected by § 14).
 
-A metric of the older core keeps its name and gains the labels `rm` and `partition`; all others are
+A metric of the older core keeps its name and gains the labels `rm` and `partition`; all other metrics are
 called ``licorne_…``. Label values come from bounded sets, and each RM has a share of all samples. So
 an RM cannot enlarge the answer, or displace other RMs, with many queues or resource types.
 """
@@ -106,7 +106,7 @@ _CENSUS = (
 
 
 class _Totals(NamedTuple):
-    """A partition and its counters, for `_PARTITION`."""
+    """A partition and its counters: the source of `_PARTITION`."""
 
     report: PartitionReport
     counters: Counters
@@ -115,7 +115,7 @@ class _Totals(NamedTuple):
 def gather(views: Views, families: Families, *, queue_names: bool = True) -> Iterator[None]:
     """Add the metrics of all partitions in steps; the caller may pause at each.
 
-    With `queue_names` metrics of queues are added under names that contain the queue too.
+    With `queue_names` metrics of queues are also added under names that contain the queue.
     """
     rms: dict[RmId, list[PartitionName]] = {}
     for name in views.partition_names():
@@ -129,12 +129,12 @@ def gather(views: Views, families: Families, *, queue_names: bool = True) -> Ite
                 break
             try:
                 report = views.partition(name)
-                # These are in none of its partitions: they count once, with the first.
+                # Failed nodes are in none of the RM's partitions: they are counted once, with the first.
                 failed = 0 if number else len(views.rm(rm_id).failed_nodes)
                 shows = _Partition(views, families, report, room, names=queue_names, failed_nodes=failed)
                 yield from shows.steps()
             except NotFound:
-                continue  # the partition went away between two steps
+                continue  # the partition was removed between two steps
         families.put(
             "gauge",
             "licorne_metrics_truncated",

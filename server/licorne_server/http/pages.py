@@ -19,7 +19,7 @@ MAX_PAGE = 500
 """Rows of a page, by default, and the maximum of `limit`."""
 
 MAX_LOOKED_AT = 20_000
-"""Most items that are read for one page, where few of them match."""
+"""Most items that are read for one page, if few of them match."""
 
 MAX_OFFSET = 10_000_000
 MAX_TEXT = 256
@@ -27,7 +27,7 @@ MAX_TEXT = 256
 
 REFRESH_SECONDS = 2.0
 REFRESH_BUDGET = 400.0
-"""Least pause before the same request, in units of the CPU time of its answer."""
+"""Minimum pause before the same request, in units of the CPU time of its answer."""
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class Maker:
     """Makes one answer in slices, and measures its cost."""
 
     def __init__(self, time_slices: TimeSlices, peer: str) -> None:
-        """Work in slices of that peer."""
+        """Work in time slices of `peer`."""
         self._time_slices = time_slices
         self._peer = peer
         self.spent = 0.0
@@ -44,16 +44,16 @@ class Maker:
 
     @classmethod
     def of(cls, request: web.Request) -> "Maker":
-        """A maker for a request, in slices of its sender."""
+        """A maker for a request, in time slices of its sender."""
         return cls(request.app[SOURCES].time_slices, reader_of(request))
 
     async def once(self, work: Callable[[], T]) -> T:
-        """Run work in one slice."""
+        """Run work in one time slice."""
         async with self.slices():
             return work()
 
     async def all(self, steps: Iterable[T | None]) -> list[T]:
-        """Take all steps; returns what they gave that is not None."""
+        """Run all steps in time slices; returns their results that are not None."""
         return await walked(steps, self.slices)
 
     async def page(
@@ -65,7 +65,7 @@ class Maker:
 
     @asynccontextmanager
     async def slices(self) -> AsyncIterator[Callable[[], bool]]:
-        """A slice whose CPU time is measured."""
+        """A time slice whose CPU time is measured."""
         async with self._time_slices.slice(self._peer) as over:
             begin = thread_time()
             try:
@@ -79,15 +79,15 @@ class Maker:
         return round(1000 * max(REFRESH_SECONDS, self.spent * REFRESH_BUDGET))
 
     async def send(self, request: web.Request, shown: JsonObject) -> web.StreamResponse:
-        """Answer with an object."""
+        """Answer with an object, and with `refresh`."""
         return await send_json(request, {**shown, "refresh": self.refresh})
 
 
 def number(request: web.Request, name: str, default: int) -> int:
-    """A whole number in the query, or the default.
+    """A whole number of the query, or the default.
 
     Raises:
-        HTTPBadRequest: the text is no such number.
+        HTTPBadRequest: the text is no whole number in range.
     """
     text = request.query.get(name, "")
     if not text:
@@ -101,7 +101,7 @@ def limit_of(request: web.Request) -> int:
     """Rows of a page: `limit`, or PAGE without it.
 
     Raises:
-        HTTPBadRequest: it is no number.
+        HTTPBadRequest: the value is no number.
     """
     return max(1, min(MAX_PAGE, number(request, "limit", PAGE)))
 
@@ -116,7 +116,7 @@ def wanted(request: web.Request, name: str = "q") -> str:
 
 
 def text_in(request: web.Request, name: str) -> str:
-    """A text of the query without blanks around it; empty for none.
+    """A text of the query, stripped of blanks; empty for none.
 
     Raises:
         HTTPBadRequest: the text is too long.
@@ -142,10 +142,10 @@ def one_of(request: web.Request, name: str, choices: tuple[str, ...]) -> str:
 API = "/ui/api"
 
 ACT = f"{API}/act"
-"""Path of what operators do."""
+"""Path of operators' acts."""
 
 FILTERED = frozenset({f"{API}/feed", f"{API}/search", f"{API}/reasons", f"{API}/resource-hours"})
 """Paths that show only data that the caller may see."""
 
 OF_ONE_RM = frozenset({f"{API}/config", f"{API}/config/revision", f"{API}/config/revisions", f"{API}/events"})
-"""Paths that show only the RM that `rm` names."""
+"""Paths that show only the RM in `rm`."""

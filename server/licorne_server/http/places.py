@@ -1,40 +1,51 @@
-"""Finding the member that serves the RM of a request, and passing the request on to it.
+"""Requests that other members answer, wholly or in part.
 
-A request that another member has passed on is answered here, whoever serves the RM by now: so no
-request goes round.
+A request about one RM is passed on to the member that serves it. An answer about all RMs has the parts of all
+members, in order of their names; a member that does not answer in time is left out, and named in the answer.
+A request that another member has passed on is always answered here, even if the RM has moved, so no request
+circulates.
 """
 
 import json
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import aclosing, suppress
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
-from aiohttp import ClientResponse, web
+from aiohttp import web
+from google.protobuf.message import Message
 
-from licorne_core.values.errors import NotFound, shown
+from licorne_core.values.errors import shown
 from licorne_core.values.ids import PartitionName, RmId, rm_of
-from licorne_core.views import Views
 from licorne_server.http import pages
 from licorne_server.http.events import last_line
 from licorne_server.http.stream import (
     BY_MEMBER,
     CALLER,
+    CHUNK,
     IDENTIFIED,
     MISSING_NAMES,
+    JsonObject,
+    Rows,
     Together,
+    Verbatim,
+    fragments,
     reader_of,
+    send_bytes,
     send_json,
     send_rest,
-    slice_for,
     while_allowed,
 )
 from licorne_server.http.units import RM_MEANT
-from licorne_server.reads.members import OK, Members, Passed, Unreachable
+from licorne_server.reads.members import OK, Answer, Members, Unreachable
 from licorne_server.reads.sources import SOURCES, Sources
+from licorne_server.security.access import Caller
 from licorne_server.store.coordination.store import Member
+from licorne_server.wire.errors import CallError
 
 OF_ONE_RM = frozenset(
     {
@@ -45,20 +56,20 @@ OF_ONE_RM = frozenset(
         *pages.OF_ONE_RM,
     }
 )
-"""Paths that show only the RM that `rm` names. A state dump is not among them: it has the history of
+"""Paths that show only the RM in `rm`. A state dump is not included: it has the history of
 all RMs."""
 
 DUMP = "/debug/fullstatedump"
 BY_RM = OF_ONE_RM | {DUMP}
-"""Paths that `rm` leads to the member of that RM."""
+"""Paths that are passed on to the member of the RM in `rm`."""
 
 DUMP_SECONDS = 30.0
-"""Seconds until a member begins with a state dump: it asks its RMs first."""
+"""Seconds until a member has to begin a state dump: it asks its RMs first."""
 
 OF_THE_FIRST = frozenset(
     {"/ws/v1/config", "/ws/v1/events/batch", "/ws/v1/events/stream", f"{pages.API}/events"}
 )
-"""Paths that show the RM that registered first, unless `rm` names one."""
+"""Paths that show the RM that registered first, unless `rm` is given."""
 
 LIVE = frozenset({"/ws/v1/events/stream"})
 """Paths whose answers may pause for any time."""
@@ -77,13 +88,10 @@ HANDED_BACK = (
     "Vary",
     "X-Accel-Buffering",
 )
-"""Headers of an answer that are handed back."""
-
-NAMED = "/members/named"
-"""Path at which members ask each other for the meaning of a name."""
+"""Headers of an answer that are returned to the caller."""
 
 FRESH_SECONDS = 2.0
-"""Seconds for which the meaning of a name is kept."""
+"""Seconds for which the RM of a name is cached."""
 
 
 class Place(NamedTuple):
@@ -93,16 +101,7 @@ class Place(NamedTuple):
     """None if the RM has an owner that is gone."""
     rm_id: str
     partition: str = ""
-    """The full name, if the request has the bare one."""
-
-
-class Meaning(NamedTuple):
-    """The RM and the partition that a bare name means; ordered by the RM's id."""
-
-    rm_id: str
-    partition: str
-    member: str = ""
-    """Id of the member that serves it; empty for this one."""
+    """The full name of the partition, if the request has the bare one."""
 
 
 class Places:
@@ -111,7 +110,8 @@ class Places:
     def __init__(self, sources: Sources) -> None:
         """Over the sources of a member."""
         self._sources = sources
-        self._meanings: Together[list[Meaning]] = Together()
+        # The first RM with a partition of a name, by the name; empty if there is none.
+        self._first: Together[str] = Together()
 
     async def of(self, request: web.Request) -> Place | None:
         """The member that has to answer a request; None for this one."""
@@ -126,7 +126,7 @@ class Places:
         return await self._meant(request, "") if path in OF_THE_FIRST else None
 
     def _owner(self, rm_id: RmId) -> Place | None:
-        """The other member that serves an RM; None if this one or nobody does."""
+        """The other member that serves an RM; None if this one or no member does."""
         ownership = self._sources.ownership
         owner = ownership.owner_of(rm_id)
         if owner is not None:
@@ -138,82 +138,52 @@ class Places:
         return Place(None, rm_id)
 
     async def _meant(self, request: web.Request, name: str) -> Place | None:
-        """The member of a bare name, or of the first RM for the empty name.
+        """The member for a bare partition name, or for the first RM with an empty name.
 
-        If that is this one, the request gets the full name.
+        If it is this member, the request gets the full name.
         """
-        members = members_of(request)
-        for meaning in await self._meanings.get(name, partial(self._mean, members, name)):
-            if meaning.member:
-                living = {str(member.id): member for member in members.others()}
-                return Place(living.get(meaning.member), meaning.rm_id, meaning.partition)
-            if name:
-                request.match_info["partition"] = meaning.partition
-            else:
-                request[RM_MEANT] = meaning.rm_id
+        rm_id = RmId(await self._first.get(name, partial(self._look_for, name)))
+        full = f"[{rm_id}]{name}" if name else ""
+        place = self._owner(rm_id) if rm_id else None
+        if place is not None:
+            return place._replace(partition=full)
+        if name and rm_id:
+            request.match_info["partition"] = full
+        elif rm_id:
+            request[RM_MEANT] = rm_id
         return None
 
-    async def _mean(self, members: Members, name: str) -> tuple[list[Meaning], float]:
-        """The meaning of a name, if it has one: it is that of the RM whose id comes first.
+    async def _look_for(self, name: str) -> tuple[str, float]:
+        """The first RM of all members with a partition of this name, and the end of its freshness.
 
         Raises:
-            HTTPServiceUnavailable: a member that might have it does not answer.
+            HTTPServiceUnavailable: a member that may have it does not answer.
         """
-        found = meanings(self._sources.views, name)
-        path = f"{NAMED}?{urlencode({'name': name})}"
-        parts = await members.parts(path, members.own_right, _read_meanings)
-        if missing := [member.name for member, part in parts if part is None]:
-            what = f"partition {shown(name)} is" if name else "the first RM is"
-            text = f"{what} not known while members do not answer: {', '.join(missing)}; name an RM"
-            raise web.HTTPServiceUnavailable(text=text)
-        for member, part in parts:
-            found += [one._replace(member=member.id) for one in part or ()]
-        return sorted(found)[:1], monotonic() + FRESH_SECONDS
-
-
-def meanings(views: Views, name: str) -> list[Meaning]:
-    """The meaning of a bare name on this member alone, if it has one."""
-    found = []
-    for rm in views.rms():
-        full = PartitionName(f"[{rm.rm_id}]{name}")
-        with suppress(NotFound):
-            found.append(Meaning(rm.rm_id, views.resolve(full) if name else ""))
-    return sorted(found)[:1]
-
-
-async def named(request: web.Request) -> web.StreamResponse:
-    """The meaning of a `name` on this member, for another member."""
-    if BY_MEMBER not in request:
-        raise web.HTTPNotFound
-    async with slice_for(request):
-        found = meanings(request.app[SOURCES].views, request.query.get("name", ""))
-    return await send_json(request, {"meanings": [list(one[:2]) for one in found]})
-
-
-def _read_meanings(body: bytes) -> list[Meaning]:
-    """The meanings in an answer of `named`; raises ValueError, KeyError or TypeError for others."""
-    return [Meaning(str(rm_id), str(partition)) for rm_id, partition in json.loads(body)["meanings"]]
+        try:
+            return await self._sources.first_rm(name), monotonic() + FRESH_SECONDS
+        except CallError as error:
+            raise web.HTTPServiceUnavailable(text=error.message) from None
 
 
 def members_of(request: web.Request) -> Members:
-    """The other members; there are some only where members share the RMs."""
+    """The other members; to be called only if members share the RMs."""
     members = request.app[SOURCES].members
     assert members is not None, "a server that is alone passes nothing on"
     return members
 
 
-def right_of(request: web.Request) -> Passed:
-    """The caller of a request, to be passed on."""
-    return Passed(request[CALLER], request[IDENTIFIED])
+def right_of(request: web.Request) -> Caller:
+    """The caller of a request, as it is passed on: where all may read, it is a viewer elsewhere."""
+    return request[CALLER] if request[IDENTIFIED] else replace(request[CALLER], viewer=True)
 
 
 def note_missing(request: web.Request, members: Iterable[Member]) -> None:
-    """Mark the answer to a request: it lacks the parts of these members."""
+    """Note for the answer to a request that the parts of these members are missing."""
     request[MISSING_NAMES] = [*request.get(MISSING_NAMES, ()), *(member.name for member in members)]
 
 
 async def passed_on(request: web.Request, place: Place) -> web.StreamResponse:
-    """The answer of the member at a place, as it is.
+    """The unchanged answer of the member at a place.
 
     Raises:
         HTTPServiceUnavailable: the member does not answer.
@@ -221,15 +191,18 @@ async def passed_on(request: web.Request, place: Place) -> web.StreamResponse:
     members, member = members_of(request), place.member
     if member is None:
         raise web.HTTPServiceUnavailable(text=f"no member serves RM {shown(place.rm_id)} at the moment")
-    headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+    given = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+    headers = {name: value for name, value in given.items() if value.isascii() and value.isprintable()}
     right, path = right_of(request), _path_at(request, place)
     patience = DUMP_SECONDS if request.path == DUMP else None
+    # The answer to a live read ends with its owner.
+    rm_id = place.rm_id if request.path in LIVE else ""
     try:
         with members.requests.place(reader_of(request)):
             async with members.answer(
-                member, path, right, method=request.method, headers=headers, patience=patience
+                member, path, right, method=request.method, headers=headers, patience=patience, rm_id=rm_id
             ) as answer:
-                return await _handed_back(request, place, answer)
+                return await _handed_back(request, answer)
     except Unreachable as error:
         note_missing(request, [error.member])
         text = f"{error}, and it serves RM {shown(place.rm_id)}"
@@ -250,44 +223,162 @@ def _path_at(request: web.Request, place: Place) -> str:
     return f"{path}?{query}" if query else path
 
 
-async def _handed_back(request: web.Request, place: Place, answer: ClientResponse) -> web.StreamResponse:
-    """Hand an answer back, piece by piece."""
-    members, member = members_of(request), place.member
-    assert member is not None, "somebody has answered"
+async def _handed_back(request: web.Request, answer: Answer) -> web.StreamResponse:
+    """Return an answer to the caller, piece by piece."""
     headers = {name: answer.headers[name] for name in HANDED_BACK if name in answer.headers}
     response = web.StreamResponse(status=answer.status, headers=headers)
     is_live = request.path in LIVE and answer.status == OK
 
     def goes_on() -> bool:
-        owner = members.ownership.owner_of(RmId(place.rm_id))
-        there = request.transport is not None and not request.transport.is_closing()
-        return there and owner is not None and owner.id == member.id
+        return request.transport is not None and not request.transport.is_closing()
 
-    chunks = members.chunks(member, answer, goes_on if is_live else None)
+    chunks = answer.chunks(goes_on if is_live else None)
     async with aclosing(chunks):
         begin = b"" if request.method == "HEAD" else await anext(chunks, b"")
         await response.prepare(request)
         if request.method != "HEAD":
-            lines = _to_the_end(chunks, member, begin, goes_on) if is_live else chunks
+            lines = _to_the_end(chunks, begin) if is_live else chunks
             rest = while_allowed(request, lines, last_line) if is_live else lines
             async with aclosing(rest):
                 await send_rest(request, response, begin, rest)
     return response
 
 
-async def _to_the_end(
-    chunks: AsyncGenerator[bytes, None], member: Member, begin: bytes, goes_on: Callable[[], bool]
-) -> AsyncGenerator[bytes, None]:
-    """The rest of a live answer. If the member is gone, the last line gives the reason."""
-    last, reason = begin, ""
+async def _to_the_end(chunks: AsyncGenerator[bytes, None], begin: bytes) -> AsyncGenerator[bytes, None]:
+    """The remaining pieces of a live answer. If it breaks off, the last line gives the reason."""
+    last = begin
     try:
         async for chunk in chunks:
             last = chunk
             yield chunk
     except Unreachable as error:
-        reason = str(error)
-    if not (reason or goes_on()):
-        reason = f"member {member.name} does not serve this RM any more"
-    # Not in the middle of a line.
-    if reason and last.endswith(b"\n"):
-        yield last_line(503, reason)
+        # Add no line in the middle of another.
+        if last.endswith(b"\n"):
+            yield last_line(503, str(error))
+
+
+class Parts(NamedTuple):
+    """The parts of an answer on other members, in their order."""
+
+    before: list[Any]
+    """The parts of members whose names precede this one's."""
+    after: list[Any]
+    missing: list[Member]
+
+
+async def parts_of(request: web.Request, read: Callable[[bytes], object]) -> Parts | None:
+    """The other members' answers to a request, each converted by `read`; None without other members.
+
+    Missing members are noted for the header. `read` raises ValueError, KeyError or TypeError for an
+    unusable answer.
+    """
+    if request.app[SOURCES].members is None or BY_MEMBER in request:
+        return None
+    members = members_of(request)
+    with members.requests.place(reader_of(request)):
+        found = await members.parts(request.rel_url.raw_path_qs, right_of(request), read)
+    missing = [member for member, part in found if part is None]
+    note_missing(request, missing)
+    there = [(member.name < members.name, part) for member, part in found if part is not None]
+    return Parts(
+        [part for before, part in there if before], [part for before, part in there if not before], missing
+    )
+
+
+async def send_part(request: web.Request, message: Message, shown: JsonObject) -> web.StreamResponse:
+    """Answer with JSON; another member gets the message of `State` itself, which it merges."""
+    if BY_MEMBER in request:
+        return await send_bytes(request, "application/x-protobuf", message.SerializeToString())
+    return await send_json(request, shown)
+
+
+async def in_one_list(
+    request: web.Request, own: JsonObject | Rows | Verbatim
+) -> JsonObject | Rows | Verbatim:
+    """The lists of all members as one, in order of the members."""
+    parts = await parts_of(request, _read_list)
+    if parts is None:
+        return own
+    lists = [*map(_pieces, parts.before), fragments(own), *map(_pieces, parts.after)]
+    return Verbatim(_joined(lists))
+
+
+def _read_list(body: bytes) -> bytes:
+    """An answer that is a list; its rows are not parsed, as there may be megabytes."""
+    if not (body.startswith(b"[") and body.endswith(b"]") and body.isascii()):
+        raise ValueError("a list was expected")
+    return body
+
+
+def _pieces(body: bytes) -> Iterator[str]:
+    for start in range(0, len(body), CHUNK):
+        yield body[start : start + CHUNK].decode("ascii")
+
+
+def _joined(lists: Iterable[Iterator[str]]) -> Iterator[str]:
+    """The JSON of one list with the items of all lists."""
+    yield "["
+    is_empty = True
+    for pieces in lists:
+        has_begun = False
+        for piece in _inside(pieces):
+            if piece and not has_begun:
+                has_begun = True
+                if not is_empty:
+                    yield ","
+            yield piece
+        is_empty = is_empty and not has_begun
+    yield "]"
+
+
+def _inside(pieces: Iterator[str]) -> Iterator[str]:
+    """The JSON of a list without its brackets; empty pieces stay."""
+    held, has_begun = "", False
+    for piece in pieces:
+        if not piece:
+            yield ""
+            continue
+        yield held
+        held = piece if has_begun else piece[1:]
+        has_begun = True
+    yield held[:-1]
+
+
+GAP_NANOSECONDS = 90 * 10**9
+"""Age from which on a sample does not count. There is one a minute."""
+
+Series = list[tuple[int, int]]
+"""Counts by their times, in nanoseconds."""
+
+
+async def added_up(
+    key: str, request: web.Request, own: JsonObject | Rows | Verbatim
+) -> JsonObject | Rows | Verbatim:
+    """The sums of the samples of all members, at the times of the member with the oldest sample."""
+    assert isinstance(own, Rows), "a history is a list"
+
+    def series(rows: Iterable[Any]) -> Series:
+        return [(int(row["timestamp"]), int(row[key])) for row in rows]
+
+    def read(body: bytes) -> Series:
+        return series(json.loads(_read_list(body)))
+
+    parts = await parts_of(request, read)
+    if parts is None:
+        return own
+    here = series(map(own.to_json, own.items))
+    every = [one for one in (here, *parts.before, *parts.after) if one]
+    times: Series = min(every, key=lambda one: one[0], default=[])
+
+    def row(time: int) -> JsonObject:
+        return {"timestamp": time, key: str(sum(_at(time, one) for one in every))}
+
+    return Rows([time for time, _ in times], row)
+
+
+def _at(time: int, series: Series) -> int:
+    """The latest count of a series at a time; 0 if there is none."""
+    place = bisect_right(series, time, key=lambda sample: sample[0])
+    if not place or series[place - 1][0] < time - GAP_NANOSECONDS:
+        return 0
+    return series[place - 1][1]

@@ -23,7 +23,7 @@ PART = 500
 """Entries of a census that are read in one step."""
 
 HOLDERS = ("able", "idle")
-"""Labels of a reservation: its ask would fit on the empty node, or not."""
+"""Labels of a reservation, by whether its ask would fit on the empty node."""
 
 OTHERS = "(others)"
 """Path for all queues without metrics of their own, so that sums are complete."""
@@ -37,7 +37,7 @@ _OVER = ("completed", "failed", "rejected")
 
 _Samples = Mapping[Labels, float]
 _Family = tuple[str, str, str, Labels, _Samples]
-"""Suffix of its name, its kind and text, its labels, and its samples."""
+"""A metric of a queue: suffix of the name, kind, text, labels, and samples."""
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class Room:
         """True if samples were left out."""
 
     def is_left(self) -> bool:
-        """True if more samples may be shown; notes if not."""
+        """True if more samples may be shown; otherwise sets `truncated`."""
         self.truncated |= self._left <= 0
         return self._left > 0
 
@@ -77,7 +77,8 @@ class QueueMetrics:
     def steps(self, room: Room, shows: Callable[[str], bool], *, names: bool) -> Iterator[None]:
         """Add a queue at each step, those nearest to root first, while there is room.
 
-        `shows` is True for a resource to show; with `names` the queue is in names of metrics too.
+        `shows` is True for a resource to show; with `names` metrics are also added under names that contain
+        the queue.
         """
         seen: set[str] = set()
         for path in self._views.level_by_level(self._report.name):
@@ -91,7 +92,7 @@ class QueueMetrics:
             try:
                 queue = self._views.queue(self._report.name, path)
             except NotFound:
-                continue  # a dynamic queue that was cleaned away since its parent was looked at
+                continue  # a dynamic queue that was removed since its parent was read
             seen.add(queue.path)
             count = self._queue(queue, shows, names=names)
             room.take(count * 2 if names else count)
@@ -113,7 +114,7 @@ class QueueMetrics:
             ]
             text = "Applications that ended, or were rejected."
             add("counter", "yunikorn_queue_app_total", text, (*_PLACE, "queue", "state"), over, where)
-            # A leaf has samples of zero, so that an average over time is one.
+            # A leaf has samples of zero too, so that averages over time are correct.
             self._show_holders(queue.path)
         count, part = len(HOLDERS) if queue.is_leaf else 0, metric_part(queue.path)
         count += self._of_extensions(queue, shows, where)
@@ -125,7 +126,7 @@ class QueueMetrics:
         return count
 
     def _of_extensions(self, queue: QueueReport, shows: Callable[[str], bool], where: Labels) -> int:
-        """What extensions add, if the queue has it; the number of samples."""
+        """Add the metrics of extensions that the queue has; returns the number of samples."""
         count = 0
         metrics: Mapping[str, QueueMetric] = table("QUEUE_METRICS")
         for name, metric in metrics.items():
@@ -155,7 +156,7 @@ class QueueMetrics:
     def _leaf(self, queue: QueueReport) -> tuple[_Samples, _Samples, _Samples]:
         """Live and ended applications of a leaf by state, and its allocations.
 
-        The counters live as long as the leaf.
+        The counters start anew if the leaf is created again.
         """
         ever, live = queue.counters, self._census.applications
         return (
@@ -201,5 +202,5 @@ def parts(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def metric_part(text: str) -> str:
-    """A text as part of a metric's name; any other character than letters and digits is an underscore."""
+    """A text as part of a metric's name; characters other than letters and digits become underscores."""
     return "".join(c if c.isascii() and c.isalnum() else "_" for c in text)

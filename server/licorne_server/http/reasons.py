@@ -1,6 +1,5 @@
-"""Why asks wait, in sum: one answer of each partition for all callers, over gRPC, REST and for the page."""
+"""Sums of the reasons why asks wait: rows of each partition, shared by callers of gRPC, REST and the page."""
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -13,8 +12,8 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, rm_of
 from licorne_core.views import Views
 from licorne_server.http.identity import visible_to
-from licorne_server.http.merging import parts_of
 from licorne_server.http.pages import API, Maker
+from licorne_server.http.places import parts_of, send_part
 from licorne_server.http.stream import JsonObject, Together, send_json
 from licorne_server.http.units import Asked
 from licorne_server.process.fair import TimeSlices
@@ -22,30 +21,30 @@ from licorne_server.reads.reasons import ReasonRows, ReasonSum, merged_reasons
 from licorne_server.wire.responses import nanoseconds
 
 FRESH_BUDGET = 20.0
-"""Least pause before rows are made again, in units of the CPU time that they took: all callers together
+"""Minimum pause before rows are made again, in units of the CPU time that they took: all callers together
 take a twentieth of a core."""
 
 MAX_PARTITIONS = 1_024
-"""Partitions whose rows are kept: as one answer may be of all of them, with fewer none would be fresh."""
+"""Partitions whose rows are cached: one answer may need all of them, and with fewer none would be fresh."""
 
 CHEAP_SECONDS = 0.005
-"""CPU seconds of rows that are made for every caller."""
+"""CPU seconds below which rows are not cached, but made for every caller."""
 
 
 class Reasons:
-    """The waiting asks of partitions, read in slices and shared while they are fresh."""
+    """The waiting asks of partitions, read in time slices and shared while they are fresh."""
 
     def __init__(self, views: Views, time_slices: TimeSlices, now: Callable[[], float]) -> None:
-        """Read these partitions; `now` gives the time in unix seconds."""
+        """Read the partitions of `views`; `now` gives the time in unix seconds."""
         self._views = views
         self._time_slices = time_slices
         self._now = now
         self._together = Together[ReasonRows](MAX_PARTITIONS)
 
     async def of(self, partition: PartitionName) -> ReasonRows:
-        """The waiting asks of a partition; raises NotFound.
+        """The waiting asks of a partition; raises NotFound for an unknown one.
 
-        The slices are of a peer of its own, so that the first caller delays no other.
+        The time slices are charged to a separate peer, so that the first caller is not charged for others.
         """
         return await self._together.get(partition, partial(self._make, partition))
 
@@ -65,15 +64,16 @@ async def of_partition(request: web.Request) -> web.StreamResponse:
 
 async def of_all(request: web.Request) -> web.StreamResponse:
     """The reasons in all partitions that the caller may see."""
-    answer = await _seen(Asked(request), Maker.of(request), 1)
-    return await send_json(request, reasons_json(answer))
+    answer = await _seen(Asked(request), Maker.of(request))
+    return await send_part(request, answer, reasons_json(answer))
 
 
 async def for_page(request: web.Request) -> web.StreamResponse:
-    """The same, or of `partition`, for the page: the time is in milliseconds."""
+    """The reasons in all partitions or in `partition`, for the page: the time is in milliseconds."""
     maker = Maker.of(request)
-    answer = await _seen(Asked(request), maker, 10**6)
-    return await maker.send(request, {**reasons_json(answer), "time": answer.time // 10**6})
+    answer = await _seen(Asked(request), maker)
+    shown = {**reasons_json(answer), "time": answer.time // 10**6, "refresh": maker.refresh}
+    return await send_part(request, answer, shown)
 
 
 ROUTES = [
@@ -83,11 +83,8 @@ ROUTES = [
 ]
 
 
-async def _seen(asked: Asked, maker: Maker, unit: int) -> pb.ListReasonsResponse:
-    """The reasons in all partitions that the caller may see, those of all members.
-
-    `unit` is that of times in the answers of members, in nanoseconds.
-    """
+async def _seen(asked: Asked, maker: Maker) -> pb.ListReasonsResponse:
+    """The reasons in all partitions of all members that the caller may see."""
     request, views = asked.request, asked.views
     visible, names, wanted = visible_to(request), views.partition_names(), asked.query("partition")
     if wanted:
@@ -95,7 +92,7 @@ async def _seen(asked: Asked, maker: Maker, unit: int) -> pb.ListReasonsResponse
             wanted = views.resolve(wanted)
         names = [name for name in names if name == wanted]
     own = await _summed(asked, maker, [name for name in names if visible is None or visible(rm_of(name))])
-    parts = await parts_of(request, partial(_read, unit))
+    parts = await parts_of(request, pb.ListReasonsResponse.FromString)
     if parts is None:
         return own
     whole = merged_reasons(None, [own, *parts.before, *parts.after])
@@ -136,22 +133,3 @@ def reasons_json(answer: pb.ListReasonsResponse) -> JsonObject:
         "time": answer.time,
         "missingMembers": list(answer.missing_members),
     }
-
-
-def _read(unit: int, body: bytes) -> pb.ListReasonsResponse:
-    """The answer of another member; raises ValueError, KeyError or TypeError for others."""
-    given = json.loads(body)
-    reasons = [
-        pb.WaitReason(
-            code=one["code"],
-            asks=one["asks"],
-            resources=one["resources"],
-            queues=one["queues"],
-            first_queues=[pb.ReasonQueue(**of) for of in one["firstQueues"]],
-            causes=[pb.ReasonCause(**cause) for cause in one["causes"]],
-            application_id=one["applicationId"],
-            allocation_key=one["allocationKey"],
-        )
-        for one in given["reasons"]
-    ]
-    return pb.ListReasonsResponse(reasons=reasons, asks=given["asks"], time=given["time"] * unit)

@@ -9,7 +9,7 @@ from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import NotFound
 from licorne_core.views.partitions import RmReport
 from licorne_server.http import json_apps, json_cluster, json_config
-from licorne_server.http.merging import added_up, in_one_list
+from licorne_server.http.places import added_up, in_one_list
 from licorne_server.http.stream import JsonObject, Rows, reader_of, send_bytes, send_json
 from licorne_server.http.units import Asked, Merge, Read, in_slice, rm_asked
 from licorne_server.store.configurations.thread import VALIDATION, Origin
@@ -17,7 +17,7 @@ from licorne_server.store.configurations.thread import VALIDATION, Origin
 APP_STATES = ("active", "rejected", "completed")
 _STATUSES = frozenset(state.value.lower() for state in AppState)
 BODY_SECONDS = 15.0
-"""Seconds that a request's body may take to arrive."""
+"""Seconds within which a request's body has to arrive."""
 
 PARTITION = "/ws/v1/partition/{partition:[^/]+}"
 _QUEUE = PARTITION + "/queue/{queue:[^/]+}"
@@ -104,11 +104,11 @@ MERGED: dict[str, Merge] = {
     "/ws/v1/history/apps": partial(added_up, "totalApplications"),
     "/ws/v1/history/containers": partial(added_up, "totalContainers"),
 }
-"""Reads that have parts on all members."""
+"""Reads whose answers have parts of all members."""
 
 
 async def config(request: web.Request) -> web.StreamResponse:
-    """The running configuration of the RM that registered first, or of `rm`."""
+    """The running configuration of the RM in `rm`, or else of the one that registered first."""
     asked = Asked(request)
     rm, thread, origin = _rm(asked), asked.sources.config_thread, Origin(reader_of(request))
     if "application/json" in request.headers.get("Accept", ""):

@@ -1,7 +1,7 @@
-"""The answer to a scrape, made in time slices, and the metrics of server and RMs.
+"""The answer to a scrape, made in time slices, and the metrics of the server and of RMs.
 
 A histogram has some twenty samples. So a bounded number of RMs have histograms of their own, and all
-others share one set: the totals stay right.
+others share one set, so that totals are correct.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,14 +22,15 @@ from licorne_core.values.rm_caps import RmCaps
 from licorne_core.views import Views
 from licorne_server.http.budget_metrics import gather_budgets
 from licorne_server.http.families import Families, Labels, counter, gauge
-from licorne_server.http.health import Heartbeat, unready
-from licorne_server.http.journal_metrics import JOURNAL
+from licorne_server.http.health import Heartbeat
 from licorne_server.http.member_metrics import DEPLOYMENT
 from licorne_server.http.metrics import gather
 from licorne_server.http.stream import BY_MEMBER, Together, send_bytes, sliced
 from licorne_server.http.workers import merged, texts_of_others
 from licorne_server.process.build_info import build_info
+from licorne_server.reads.findings import of_status
 from licorne_server.reads.sources import Figures, RmFigures, Sources
+from licorne_server.reads.verdict import is_ready
 from licorne_server.store.coordination.workers import known_workers
 from licorne_server.telemetry.measures import OLDER, RESULTS, RmMeasures
 from licorne_server.telemetry.tracing.starting import REASONS
@@ -101,7 +102,7 @@ SERVER = (
         "traces.malformed",
     ),
     gauge("licorne_traces_asks_followed", "Asks that are followed for traces.", "traces.followed"),
-    # Calls have the names that dashboards of gRPC servers know.
+    # Metrics of calls have the names that dashboards of gRPC servers use.
     counter("grpc_server_started_total", "Calls that came in; a stream is one.", "calls.started", *_CALL),
     counter(
         "grpc_server_handled_total",
@@ -112,6 +113,17 @@ SERVER = (
     ),
 )
 """Metrics of `Figures`."""
+
+JOURNAL = (
+    gauge(
+        "licorne_journal_writing",
+        "1 while the journal is written; 0 since it has stopped. Not there without a journal.",
+        lambda state: int(not state.problem),
+    ),
+    gauge("licorne_journal_bytes", "Bytes of the journal on disk, old runs included.", "size"),
+    counter("licorne_journal_inputs_total", "Commands noted in the journal.", "inputs"),
+)
+"""Metrics of `JournalState`."""
 
 CAPS = (
     gauge("licorne_rm_items_max", "How many one RM may have.", {one: one for one in _COUNTED}, "kind"),
@@ -153,7 +165,7 @@ RMS = (
     gauge("licorne_rm_events_memory_bytes", "Bytes that these take.", "events.memory"),
     gauge("licorne_rm_event_watchers", "Those who watch events.", "events.watchers"),
     counter("licorne_rm_resyncs_total", "Replays wanted because the outbox was full.", "resyncs"),
-    # The older core's gauges: here an event that was made is in the ring at once.
+    # The older core's gauges: here every event is in the ring at once.
     *(
         gauge(
             f"yunikorn_event_total_{what}",
@@ -227,7 +239,7 @@ def gather_rms(views: Views, rms: Sequence[RmFigures], families: Families) -> It
         yield
         where = (str(rm.rm_id),)
         families.add(RMS, rm, ("rm",), where)
-        with suppress(NotFound):  # it went away since the figures were made
+        with suppress(NotFound):  # the RM was removed since the figures were made
             families.add(COUNTS, views.rm(rm.rm_id).counts, ("rm",), where)
     yield from _gather_timing(rms, families)
 
@@ -270,7 +282,7 @@ OLDER_HISTOGRAMS = (
     (f"{_SCHEDULER}trynode_evaluation_milliseconds", "trying", "Tries of asks, in seconds."),
     (f"{_SCHEDULER}trypreemption_latency_milliseconds", "searching", "Searches, in seconds."),
 )
-"""Older names, which end in milliseconds but count seconds, as in the older core (spec § 12.3)."""
+"""Older names, ending in milliseconds but counting seconds, as in the older core (spec § 12.3)."""
 
 SORTING = f"{_SCHEDULER}node_sorting_latency_milliseconds"
 
@@ -287,7 +299,7 @@ def _gather_timing(rms: Sequence[RmFigures], families: Families) -> Iterator[Non
 
 
 def _histograms(rm: str, measured: list[RmMeasures], families: Families) -> Iterator[None]:
-    """Add the sums of the histograms of RMs, one at each step: there may be a thousand RMs."""
+    """Add the sums of several RMs' histograms, one at each step: there may be a thousand RMs."""
     for key, (name, text) in HISTOGRAMS.items():
         families.histogram(name, text, ("rm",), {(rm,): _together(measured, key)})
         yield
@@ -295,7 +307,7 @@ def _histograms(rm: str, measured: list[RmMeasures], families: Families) -> Iter
         older = _together(measured, key).coarser(OLDER)
         families.histogram(name, text, ("rm",), {(rm,): older})
         yield
-    # Queues and applications are kept in order, and there is no sorting to be timed.
+    # Queues and applications are always in order here: there is no sorting to measure.
     nothing: dict[Labels, Histogram] = {(rm, level): Histogram(OLDER) for level in ("app", "queue")}
     families.histogram(SORTING, "Always empty: nothing is sorted.", ("rm", "level"), nothing)
 
@@ -314,11 +326,11 @@ PLAIN = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 FRESH_SECONDS = 1.0
-"""Seconds for which an answer is reused, so that many scrapers cost no more than one."""
+"""Seconds for which an answer is reused, so that many scrapers cost as much as one."""
 
 
 PEER = "metrics"
-"""Peer of the slices for an answer, which is shared by all scrapers."""
+"""Peer whose time slices make an answer, which is shared by all scrapers."""
 
 
 class Scrape:
@@ -328,7 +340,7 @@ class Scrape:
     """
 
     def __init__(self, sources: Sources, heartbeat: Heartbeat) -> None:
-        """Read these sources, and this process."""
+        """Publish metrics of `sources`, of `heartbeat` and of this process."""
         self._sources = sources
         self._heartbeat = heartbeat
         self._process = CollectorRegistry(auto_describe=False)
@@ -351,7 +363,7 @@ class Scrape:
         return b"".join([chunk async for chunk in chunks]), monotonic() + FRESH_SECONDS
 
     async def _make_all(self) -> tuple[bytes, float]:
-        """The metrics of all workers, in the format that is simple to merge."""
+        """The metrics of all workers, in the format that is simpler to merge."""
         sources = self._sources
         own, _ = await self._make(openmetrics=False)
         texts = {sources.worker: own.decode()}
@@ -375,7 +387,7 @@ class Scrape:
             figures,
             self._heartbeat,
             families,
-            ready=not unready(self._sources.status),
+            ready=is_ready(of_status(self._sources.status)),
             uptime=self._sources.now() - self._sources.started_time,
         )
         families.add(DEPLOYMENT, self._sources.ownership)
@@ -389,5 +401,5 @@ class Scrape:
 def _takes_openmetrics(accept: str) -> bool:
     try:
         return choose_encoder(accept)[1].startswith("application/openmetrics-text")
-    except (TypeError, ValueError):  # a version that is no number
+    except (TypeError, ValueError):  # the version is no number
         return False

@@ -1,7 +1,7 @@
-"""JSON and text bodies, made and sent a slice at a time, and once for concurrent requests.
+"""JSON and text bodies, made and sent in time slices, and made only once for concurrent requests.
 
-A long list must not delay the scheduler, so a body is made in time slices. Each row is read in its
-turn: the rows of one body show different moments.
+A long list must not delay the scheduler, so a body is made in time slices. Each row is read when it
+is sent: the rows of one body show different moments.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ JsonObject = dict[str, object]
 T = TypeVar("T")
 
 CHUNK = 32 * 1024
-"""Bytes that are sent at once."""
+"""Bytes that are sent at once, at most."""
 
 GZIP_FROM = 1400
 """Bytes from which bodies are compressed for readers that accept it (spec § 12.4)."""
@@ -48,17 +48,17 @@ CALLER = web.RequestKey("caller", Caller)
 """The sender of a request; absent for paths that are open to all."""
 
 IDENTIFIED = web.RequestKey("identified", bool)
-"""True if senders have an identity where the request came to; present beside `CALLER`."""
+"""True if senders have identities at the member that received the request; present beside `CALLER`."""
 
 BY_MEMBER = web.RequestKey("by_member", bool)
 """Present if another member has passed the request on."""
 
 MISSING_NAMES: web.RequestKey[list[str]] = web.RequestKey("missing_names", list)
-"""The names of members whose parts the answer lacks."""
+"""The names of members whose parts are missing in the answer."""
 
 ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 encode = ENCODER.encode
-"""A value as JSON."""
+"""Encode a value as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Rows:
     """A list whose items become JSON one by one.
 
     An item is left out if `to_json` returns None or raises NotFound, as it may have been removed. A
-    slice may end where a None stands in place of an item. By default items are rows already.
+    time slice may end at a None in place of an item. By default items are rows already.
     """
 
     items: Iterable[Any]
@@ -81,7 +81,7 @@ class Verbatim:
 
 
 def array_of(values: Iterable[object]) -> Verbatim:
-    """A long list of short values; a slice may end where a None stands in place of a value."""
+    """A long list of short values; a time slice may end at a None in place of a value."""
     texts = (None if value is None else encode(value) for value in values)
     return Verbatim(enclosed("[", texts, "]"))
 
@@ -98,7 +98,7 @@ def text_of(text: str) -> Verbatim:
 
 
 def enclosed(begin: str, items: Iterable[str | None], end: str) -> Iterator[str]:
-    """Items of JSON with commas between them; an empty piece for each None."""
+    """Items of JSON between `begin` and `end`, with commas; an empty piece for each None."""
     separator = begin
     for item in items:
         if item is None:
@@ -150,18 +150,18 @@ def _list_fragments(rows: Rows) -> Iterator[str]:
 
 
 def reader_of(request: web.Request) -> str:
-    """The peer whose time slices an answer takes: the identity of the sender, or its host."""
+    """The peer whose time slices make an answer: the identity of the sender, or its host."""
     caller = request.get(CALLER)
     return peer_of(request.remote or "") if caller is None else caller.peer
 
 
 def slice_for(request: web.Request) -> AbstractAsyncContextManager[Callable[[], bool]]:
-    """A slice for a read in one piece."""
+    """A time slice of the sender, for a read in one piece."""
     return request.app[SOURCES].time_slices.slice(reader_of(request))
 
 
 async def sliced(pieces: Iterator[str], time_slices: TimeSlices, peer: str) -> AsyncGenerator[bytes, None]:
-    """The pieces as chunks of UTF-8, made in slices. Invalid characters become ``?``."""
+    """The pieces as chunks of UTF-8, made in time slices. Invalid characters become ``?``."""
     more = True
     while more:
         parts: list[str] = []
@@ -174,7 +174,7 @@ async def sliced(pieces: Iterator[str], time_slices: TimeSlices, peer: str) -> A
 
 
 def _take(pieces: Iterator[str], parts: list[str], room: int, over: Callable[[], bool]) -> tuple[bool, int]:
-    """Take pieces until room or slice are used up; returns True if there may be more, and the room."""
+    """Take pieces until room or slice are used up; returns True if there may be more, and the room left."""
     for piece in pieces:
         parts.append(piece)
         room -= len(piece)
@@ -184,7 +184,7 @@ def _take(pieces: Iterator[str], parts: list[str], room: int, over: Callable[[],
 
 
 def made(steps: Iterable[T | None], to_json: Callable[[T], JsonObject | Rows]) -> Verbatim:
-    """The JSON of a value that comes after any number of None."""
+    """The JSON of the one value in `steps`, which may follow any number of None."""
 
     def pieces() -> Iterator[str]:
         for value in steps:
@@ -215,7 +215,7 @@ async def send_bytes(request: web.Request, content_type: str, body: bytes) -> we
 async def send(
     request: web.Request, content_type: str, body: AsyncGenerator[bytes, None]
 ) -> web.StreamResponse:
-    """Answer with a body while it is made; a short body is sent in one piece, with its length."""
+    """Answer with a body while it is being made; a short body is sent in one piece, with its length."""
     headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
     async with aclosing(body) as chunks:
         begin = b""
@@ -228,7 +228,7 @@ async def send(
         response = web.StreamResponse(headers=headers)
         compressed = accepts_gzip(request.headers.get("Accept-Encoding", ""))
         if request.method == "HEAD":
-            # Only named: the compressor would write its trailer behind the headers.
+            # Only set the header here: aiohttp's compressor would write its trailer after the headers.
             if compressed:
                 response.headers["Content-Encoding"] = "gzip"
             await response.prepare(request)
@@ -249,7 +249,7 @@ async def send_live(
     """Answer with live lines, never compressed.
 
     Proxies must not cache or buffer them. The answer ends when the rights of the reader are reduced:
-    `farewell` makes the last line of status and reason.
+    `farewell` makes the last line from status and reason.
     """
     headers = {"Content-Type": content_type, **AS_IT_COMES}
     response = web.StreamResponse(headers=headers)
@@ -291,21 +291,21 @@ async def while_allowed(
             finally:
                 waiting = None
             yield chunk
-        # Not in the middle of a line.
+        # Add no line in the middle of another.
         if chunk.endswith(b"\n"):
             status = 401 if errors[0].code is grpc.StatusCode.UNAUTHENTICATED else 403
             yield farewell(status, errors[0].message)
 
 
 def _less(_: Caller, __: str) -> str:
-    """Reason for the end of an answer to a reader with reduced rights."""
+    """The right of a full reader, for `Opening.needs`: the reason if rights were reduced."""
     return "may not see all of this"
 
 
 async def send_rest(
     request: web.Request, response: web.StreamResponse, begin: bytes, rest: AsyncIterator[bytes]
 ) -> None:
-    """Send the rest of a body. The status is sent already, so a failure cuts the body off."""
+    """Send the remaining body. The status is sent already, so a failure cuts the body off."""
     try:
         await _write(response, begin)
         async for chunk in rest:
@@ -324,7 +324,8 @@ def _cut_off(request: web.Request) -> None:
     """End the connection at once, and drop the kernel's send buffer."""
     if request.transport is not None:
         connection = request.transport.get_extra_info("socket")
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if connection is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         request.transport.abort()
 
 
@@ -357,7 +358,7 @@ class _Making(Generic[T]):
 class Together(Generic[T]):
     """Makes a result once for all callers, and caches the latest results while they are fresh.
 
-    A result is made in a task of its own, independent of its first caller.
+    A result is made in a task of its own, which does not end with its first caller.
     """
 
     def __init__(self, most: int = 16) -> None:

@@ -1,4 +1,4 @@
-"""Forms of all REST answers: units, names, and errors (spec §§ 12.4, 14).
+"""Common forms of REST answers: units, names, and errors (spec §§ 12.4, 14).
 
 An error has its keys in two spellings: of the older core, and of its web page.
 """
@@ -38,9 +38,9 @@ R = TypeVar("R")
 def rest_form(
     report: type[R], names: Mapping[str, Source], *, without: str = "", optional: str = ""
 ) -> Callable[[R], dict[str, object]]:
-    """The function that gives a report under the names of the older core.
+    """Make the function that converts a report to JSON under the names of the older core.
 
-    A field that is not in `names` is shown as ``camelCase``, unless it is among `without`. Names in
+    A field that is not in `names` is named in ``camelCase``, unless it is in `without`. Names in
     `optional` are left out for empty values.
     """
     sources = (item[0] if isinstance(item, tuple) else item for item in names.values())
@@ -61,7 +61,7 @@ def reports_of(extensions: str) -> dict[str, Source]:
 
 
 def _with_an_end(share: float) -> float | None:
-    """A share; null for one without end, which JSON has not."""
+    """A share; null if it is infinite, which JSON cannot express."""
     return share if isfinite(share) else None
 
 
@@ -76,7 +76,7 @@ def milliseconds(seconds: float) -> int:
 
 
 def duration(seconds: float) -> str:
-    """A span in seconds as the older core writes it: ``1h0m0s``, ``30s``, ``1.5s``, ``250ms``."""
+    """A duration of `seconds` in the older core's format: ``1h0m0s``, ``30s``, ``1.5s``, ``250ms``."""
     if 0 < seconds < 1:
         return f"{_number(seconds * 1e3)}ms"
     minutes, rest = divmod(seconds, 60)
@@ -91,14 +91,14 @@ def _number(value: float) -> str:
 
 
 def mark_json(mark: OperatorMark | None, unit: Callable[[float], int] = nanoseconds) -> JsonObject | None:
-    """What an operator did by hand; `unit` is that of its time."""
+    """The JSON of an operator's mark; `unit` converts its time."""
     return None if mark is None else {"by": mark.by, "time": unit(mark.time), "message": mark.message}
 
 
 def percentages(total: Resources, used: Resources) -> dict[str, int]:
     """Usage of each type, in whole percent from 0 to 100.
 
-    Usage above a lowered quota is shown as 100: the pages that read it cannot show more.
+    Usage above a lowered quota is shown as 100: pages that read it cannot show more.
     """
     return {
         name: max(0, min(100, used.get(name, 0) * 100 // amount))
@@ -119,24 +119,33 @@ def usage_ranges(node: NodeReport) -> Iterator[tuple[str, int]]:
 
 
 def rms_named(views: Views, rm_id: str) -> tuple[RmReport, ...]:
-    """The RM of that id, or all RMs for the empty text; raises NotFound."""
+    """The RM of that id, or all RMs for an empty text; raises NotFound."""
     return (views.rm(rm_id),) if rm_id else views.rms()
 
 
+def caller_address(request: web.Request) -> str:
+    """The caller's address, as gRPC writes it."""
+    peer = request.transport.get_extra_info("peername") if request.transport is not None else None
+    if not isinstance(peer, tuple):
+        return "unix:"
+    host, port = peer[:2]
+    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
+
 RM_MEANT = web.RequestKey("rm_meant", str)
-"""The RM that a request means without naming it, where members share the RMs."""
+"""The RM of a request that names none, if members share the RMs."""
 
 
 def rm_asked(request: web.Request) -> str:
-    """The RM that `rm` names, or that is meant without it; empty for the one that registered first."""
+    """The RM in `rm`, or else `RM_MEANT`; empty for the one that registered first."""
     return request.query.get("rm", "") or request.get(RM_MEANT, "")
 
 
 def partition_named(views: Views, name: str) -> PartitionName:
-    """The partition of a path; for a bare name the first RM that has the partition.
+    """The partition of a path; for a bare name that of the first RM that has one.
 
     Raises:
-        NotFound: the partition is unknown; the text adds if no RM has registered.
+        NotFound: the partition is unknown; the text says so if no RM has registered.
     """
     try:
         return views.resolve(name)
@@ -149,8 +158,8 @@ def partition_named(views: Views, name: str) -> PartitionName:
 class Asked:
     """A read of REST: its request, and the partition of the path, empty for none.
 
-    The partition is resolved before the first await. So it is the partition whose access `Identity`
-    has checked.
+    The partition is resolved before the first await. So it is the partition for which `Identity`
+    has checked the caller's rights.
     """
 
     def __init__(self, request: web.Request) -> None:
@@ -190,9 +199,9 @@ Merge = Callable[[web.Request, JsonObject | Rows | Verbatim], Awaitable[JsonObje
 
 
 def in_slice(read: Read, merge: Merge | None = None) -> Handler:
-    """The handler of a read, whose first step may be long and takes a slice.
+    """The handler of a read, whose first step may be long and takes a time slice.
 
-    `merge` is for a read that has parts on other members.
+    `merge` is for a read whose answer has parts of other members.
     """
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -232,13 +241,13 @@ def failure_json(status: int, message: str) -> dict[str, object]:
 
 
 def failure(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:
-    """An error's answer."""
+    """The answer for an error."""
     return web.json_response(failure_json(status, message), status=status, headers=headers)
 
 
 @web.middleware
 async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer every error in one form. An unexpected error is logged, and its text is not shown."""
+    """Answer every error in one form. An unexpected error is logged; its text is not sent."""
     try:
         return await handler(request)
     except NotFound as error:
@@ -252,7 +261,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     except web.HTTPRequestEntityTooLarge:
         return failure(413, f"the request's body is longer than {MAX_BODY} bytes")
     except CallError as error:
-        # The only one that gets here: too much of the caller waits already.
+        # The only CallError here: too many requests of the caller wait already.
         return failure(429, str(error), {"Retry-After": "1"})
     except web.HTTPException as error:
         if error.status < 400:

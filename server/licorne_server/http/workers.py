@@ -1,8 +1,8 @@
-"""One scrape for all workers of a host: the texts of all of them, merged.
+"""One scrape for all workers of a host: the merged texts of all.
 
-Each sample gets the label `worker`. It is neither summed nor left out: a sum would fall while a worker
-restarts or does not answer, which Prometheus takes for a counter's new start, and two workers have an
-RM for a moment while it moves.
+Each sample gets the label `worker`. Samples are neither summed nor left out: a sum would fall while a worker
+restarts or does not answer, which Prometheus takes for a reset counter, and two workers have an
+RM for a moment while it is moved.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from licorne_server.reads.members import Members
 from licorne_server.store.coordination.workers import Known
 
 LINES = 200
-"""Lines of a text that are read in one step."""
+"""Lines of a text that are processed in one step."""
 
 PATH = "/metrics"
 _HELP = "# HELP "
@@ -41,7 +41,7 @@ _WORKERS = (
 
 @dataclass(slots=True)
 class _Block:
-    """One family in all texts."""
+    """One metric family in all texts."""
 
     heading: list[str] = field(default_factory=list)
     samples: list[str] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Merge:
 
 
 def _labelled(line: str, label: str) -> str:
-    """A sample with one label more."""
+    """A sample line with one more label."""
     brace, blank = line.find("{"), line.find(" ")
     if 0 <= brace < blank:
         return f"{line[: brace + 1]}{label},{line[brace + 1 :]}"

@@ -1,9 +1,8 @@
 """Bounds of peers and of RMs: quotas, limits of silence, caps, and the sizes of an outbox."""
 
 import ipaddress
-import math
 import resource
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -26,9 +25,9 @@ class PeerBounds:
     """Bounds of all peers together; `fair.PeerQuota` gives each peer its share. Times in seconds."""
 
     first_message: float = 30.0
-    """Seconds that a call may stay open without a whole message."""
+    """Seconds for which a call may stay open without a complete message."""
     idle: float = 300.0
-    """Seconds that a gRPC connection may stay open without a call."""
+    """Seconds for which a gRPC connection may stay open without a call."""
     handshake: float = 20.0
     """Seconds until a gRPC connection must be able to carry calls."""
     http_idle: float = 15.0
@@ -46,19 +45,6 @@ class PeerBounds:
     watchers: int = 512
     """Watching calls: events, health, reflection."""
     watchers_share: int = 128
-
-    def problem(self) -> str:
-        """The problem with the bounds, in terms of options of `serve`; empty for none."""
-        times = {
-            "--first-message": self.first_message,
-            "--idle": self.idle,
-            "handshake": self.handshake,
-            "http_idle": self.http_idle,
-        }
-        for option, seconds in times.items():
-            if not (math.isfinite(seconds) and seconds > 0):
-                return f"{option} must be a number of seconds above 0: {seconds}"
-        return too_low("--max-connections", self.connections, LEAST_CONNECTIONS)
 
     def affordable(self) -> tuple[int, int]:
         """Connections over gRPC and over HTTP that the limit of open files allows.
@@ -139,38 +125,6 @@ class RmBounds:
     def share(self) -> int:
         """Number of RMs that one peer may register."""
         return self.number - self.number // RESERVED_PART
-
-    def problem(self) -> str:
-        """The problem with the bounds, in terms of options of `serve`; empty for none."""
-        each = {_option(cap.name): getattr(self.each, cap.name) for cap in fields(self.each)}
-        counts = {"--max-rms": self.number, **each, "--event-memory": self.events.memory}
-        times = {
-            "--event-seconds": self.events.seconds,
-            "--max-plan-pause": self.plan_pause,
-            "--forget-after": self.forget_after,
-        }
-        problems = [
-            *(too_low(option, value, 1) for option, value in counts.items()),
-            too_low("--max-memory", self.memory, 0),
-            *(no_seconds(option, value) for option, value in times.items()),
-        ]
-        return next(filter(None, problems), "")
-
-
-def too_low(option: str, value: int, least: int) -> str:
-    """The problem of a number below its minimum; empty for none."""
-    return "" if value >= least else f"{option} must be {least} or more: {value}"
-
-
-def no_seconds(option: str, seconds: float) -> str:
-    """The problem of a negative or infinite duration; empty for none."""
-    if math.isfinite(seconds) and seconds >= 0:
-        return ""
-    return f"{option} must be a number of seconds from 0 up: {seconds}"
-
-
-def _option(cap: str) -> str:
-    return "--max-rm-memory" if cap == "memory" else f"--max-{cap.replace('_', '-')}"
 
 
 class OutboxBounds(NamedTuple):

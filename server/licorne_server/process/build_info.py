@@ -36,7 +36,7 @@ class BuildInfo:
 def build_info() -> BuildInfo:
     """The build of this process.
 
-    All modules are compiled together, so one of them is representative. It exists in older checkouts
+    All modules are compiled together, so one of them is representative. This module exists in older checkouts
     too, on which benches call this.
     """
     return BuildInfo(
@@ -48,11 +48,11 @@ def build_info() -> BuildInfo:
 
 
 def _is_optimized() -> bool:
-    """Judge the interpreter by what it was compiled with.
+    """True if the interpreter was compiled with optimization, by its compiler flags.
 
-    A profile cannot be judged by: Debian trains its Python with one, and names none in its options.
+    Profile-guided optimization is no criterion: Debian uses it, but does not name it in the options.
     """
     flags = sysconfig.get_config_var("CFLAGS")
-    # Of several levels the compiler takes the last. Windows names no flags.
+    # Of several levels the last counts. Windows gives no flags.
     levels = [flag for flag in str(flags).split() if flag.startswith("-O")]
     return not hasattr(sys, "gettotalrefcount") and (flags is None or levels[-1:] in (["-O2"], ["-O3"]))

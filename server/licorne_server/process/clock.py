@@ -18,7 +18,7 @@ log = structlog.get_logger("core.periodic")
 
 
 class Clock(Protocol):
-    """Gives the time in unix seconds, which never goes back, and waits for a time."""
+    """Gives the time in unix seconds, which never decreases, and waits for a time."""
 
     def now(self) -> float:
         """Unix seconds."""
@@ -35,7 +35,7 @@ class Clock(Protocol):
 class SystemClock:
     """The wall clock's time at the start, advanced by the monotonic clock.
 
-    So a jump of the wall clock moves no deadline, and time never goes back.
+    So a jump of the wall clock moves no deadline, and time never decreases.
     """
 
     def __init__(self) -> None:
@@ -59,26 +59,26 @@ class SystemClock:
 
 
 class Periodic(ABC):
-    """A task that works whenever it is due by a clock. Work that fails is not the last."""
+    """A task that works whenever it is due by a clock. After a failure it continues."""
 
     def __init__(self, name: str, clock: Clock, seconds: float) -> None:
-        """Work for the first time in so many seconds after the start, and so long after a failure."""
+        """Work for the first time `seconds` after the start, and again `seconds` after a failure."""
         self._name = name
         self._clock = clock
         self._seconds = seconds
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to wait for the first time."""
+        """Begin to wait for the first time of work."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name=self._name)
 
     async def stop(self) -> None:
-        """Stop working."""
+        """Cancel the task, and wait for its end."""
         await stop_task(self._task)
 
     @abstractmethod
     async def _work(self) -> float:
-        """Work; returns when it is due again, in unix seconds. A failure is logged."""
+        """Work once; returns the next time of work, in unix seconds. A failure is logged."""
 
     async def _run(self) -> None:
         woken = asyncio.Event()
@@ -93,7 +93,7 @@ class Periodic(ABC):
         try:
             return await self._work()
         except Exception:
-            # It may be the log itself that fails: the next time comes all the same.
+            # The log itself may fail: the task continues all the same.
             try:
                 log.exception("periodic work failed", task=self._name)
             except Exception:

@@ -1,16 +1,30 @@
-"""The options of coordination: the store's address, the member's own, and the lease."""
+"""Members that share the RMs: the address of their store, their own, and the lease."""
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from licorne_server.process.settings import Address, SettingsError
 
-LEASES = {"etcd": 6.0, "kubernetes": 15.0, "local": 6.0}
-"""Seconds of a lease, by backend, unless an option says otherwise."""
+
+class Backend(NamedTuple):
+    """A kind of store. Its module in `store/coordination` has the same name."""
+
+    url: str
+    """The form of its address; empty for the store of workers, which only their supervisor names."""
+    lease: float
+    """Seconds of a lease, unless the settings say otherwise."""
+
+
+BACKENDS = {
+    "etcd": Backend("etcd://HOST:PORT,.../PREFIX", lease=6.0),
+    "kubernetes": Backend("kubernetes://NAMESPACE/NAME", lease=15.0),
+    "local": Backend("", lease=6.0),
+}
 
 RENEW_SECONDS = 1.0
-"""Seconds between two renewals, unless an option says otherwise."""
+"""Seconds between two renewals, unless the settings say otherwise."""
 
 WORKER = "worker-"
 """Prefix of the name of a worker as a member; its number follows."""
@@ -19,15 +33,15 @@ LEAST_LEASE = 2.0
 MOST_LEASE = 600.0
 
 LEAST_RENEWALS = 3
-"""Renewals in the time of a lease, at the least: one or two may fail."""
+"""Minimum renewals in the time of a lease: one or two may fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordination:
-    """A store and this member's place in it. Times are in seconds."""
+    """A store, and how this member appears in it. Times are in seconds."""
 
     backend: str
-    """``etcd``, ``kubernetes`` or ``local``."""
+    """Its name in `BACKENDS`."""
     hosts: tuple[str, ...] = ()
     """``HOST:PORT`` of each server of the store; for ``local`` the path of its socket."""
     prefix: str = "licorne"
@@ -37,10 +51,9 @@ class Coordination:
     """``HOST:PORT`` at which RMs and other members reach this one; of a worker ``unix:PATH``, at which it
     listens for the others too."""
     advertise_http: str = ""
-    """``http://HOST:PORT`` or ``https://HOST:PORT`` at which other members reach its HTTP services; of a
-    worker ``unix:PATH``, at which it listens for the others too."""
+    """``http://HOST:PORT`` or ``https://HOST:PORT`` of its HTTP services, to show to operators."""
     name: str = ""
-    """Name of the member for people; the advertised address without one."""
+    """Name of the member for people; if empty, the advertised address."""
     lease: float = 6.0
     """Seconds without a renewal after which the member counts as gone."""
     renew: float = RENEW_SECONDS
@@ -65,27 +78,8 @@ class Coordination:
 
     @property
     def worker(self) -> int:
-        """Number of the worker; 0 for a member that is none."""
+        """Number of the worker; 0 for a member that is no worker."""
         return worker_number(self.name) if self.on_one_host else 0
-
-    def problem(self) -> str:
-        """The problem with the options, and its remedy; empty for none."""
-        if not LEAST_LEASE <= self.lease <= MOST_LEASE:
-            return f"--lease must be from {LEAST_LEASE:g} to {MOST_LEASE:g} seconds: {self.lease:g}"
-        if not 0 < self.renew <= self.lease / LEAST_RENEWALS:
-            most = self.lease / LEAST_RENEWALS
-            return f"--renew must be above 0, and at most {most:g}, a third of the lease: {self.renew:g}"
-        if (self.cert is None) != (self.key is None):
-            return "--coordination-cert and --coordination-key are needed together"
-        if (self.password is None) != (not self.user):
-            return "--coordination-user and --coordination-password are needed together"
-        if self.on_one_host and not all(
-            where.startswith("unix:") for where in (self.advertise, self.advertise_http)
-        ):
-            return "--coordination local: needs --advertise unix:PATH and --advertise-http unix:PATH"
-        if self.advertise and not (self.on_one_host or _is_reachable(self.advertise)):
-            return f"--advertise: HOST:PORT was expected, of a host that others reach: {self.advertise!r}"
-        return ""
 
 
 def worker_name(number: int) -> str:
@@ -94,12 +88,12 @@ def worker_name(number: int) -> str:
 
 
 def worker_number(name: str) -> int:
-    """The number of the worker with this name as a member; 0 for a member that is none."""
+    """The number of the worker with this name as a member; 0 for a member that is no worker."""
     number = name.removeprefix(WORKER)
     return int(number) if number != name and number.isdecimal() else 0
 
 
-def _is_reachable(text: str) -> bool:
+def is_reachable(text: str) -> bool:
     """True for ``HOST:PORT`` with a host that is no wildcard, and with a port."""
     try:
         address = Address.parse(text)
@@ -109,27 +103,21 @@ def _is_reachable(text: str) -> bool:
 
 
 def read_coordination(text: str) -> Coordination:
-    """The store at ``etcd://HOST:PORT,HOST:PORT/PREFIX``, ``kubernetes://NAMESPACE/NAME`` or
-    ``local:PATH``, with the usual lease of its backend.
+    """The store at ``etcd://HOST:PORT,HOST:PORT/PREFIX`` or ``kubernetes://NAMESPACE/NAME``, with the usual
+    lease of its backend.
 
     Raises:
         SettingsError: the text is no such address.
     """
-    scheme, colon, rest = text.partition(":")
-    if not colon or scheme not in LEASES:
-        raise SettingsError(
-            "--coordination: etcd://HOST:PORT,.../PREFIX, kubernetes://NAMESPACE/NAME or local:PATH "
-            f"was expected: {text!r}"
-        )
-    lease = LEASES[scheme]
-    if scheme == "local":
-        if not rest:
-            raise SettingsError(f"--coordination: the path of a socket is missing: {text!r}")
-        return Coordination(backend=scheme, hosts=(rest,), lease=lease)
+    scheme, colon, _ = text.partition(":")
+    urls = {name: backend.url for name, backend in BACKENDS.items() if backend.url}
+    if not colon or scheme not in urls:
+        raise SettingsError(f"{' or '.join(urls.values())} was expected")
+    lease = BACKENDS[scheme].lease
     parts = urlsplit(text)
     prefix = parts.path.strip("/")
     if parts.query or parts.fragment or "@" in parts.netloc:
-        raise SettingsError(f"--coordination: nothing may follow the prefix, and no user precede: {text!r}")
+        raise SettingsError("nothing may follow the prefix, and no user precede")
     if scheme == "kubernetes":
         name = "/".join(part for part in (parts.netloc, prefix) if part)
         return Coordination(backend=scheme, prefix=name or "licorne", lease=lease)
@@ -137,5 +125,5 @@ def read_coordination(text: str) -> Coordination:
     for host in hosts:
         name, _, port = host.rpartition(":")
         if not name or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise SettingsError(f"--coordination: HOST:PORT was expected for each server of etcd: {host!r}")
+            raise SettingsError(f"HOST:PORT was expected for each server of etcd, and not {host!r}")
     return Coordination(backend=scheme, hosts=hosts, prefix=prefix or "licorne", lease=lease)

@@ -1,14 +1,10 @@
 """The cores that this process may use: those that it may run on, within the quota of its control groups."""
 
 import os
-from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from pathlib import Path
 
 from licorne_server.process.memory import CONTROL_GROUPS, PROCESS
-
-AUTO = "auto"
-"""Stands for as many workers as there are cores."""
 
 MAX_WORKERS = 256
 """Workers of one host, at most."""
@@ -16,21 +12,13 @@ MAX_WORKERS = 256
 _UNLIMITED = "max"
 
 
-def worker_count(text: str) -> int:
-    """A number of workers from an option.
-
-    Raises:
-        ArgumentTypeError: the text is none.
-    """
-    if text == AUTO:
-        return cores()
-    if not (text.isascii() and text.isdecimal() and int(text) <= MAX_WORKERS):
-        raise ArgumentTypeError(f"auto or a number up to {MAX_WORKERS} was expected: {text!r}")
-    return int(text)
+def usual_workers() -> int:
+    """Number of workers for all cores."""
+    return min(cores(), MAX_WORKERS)
 
 
 def cores(process: Path = PROCESS, groups: Path = CONTROL_GROUPS) -> int:
-    """Number of cores, at least 1. The kernel's files are below these paths."""
+    """Number of cores, at least 1. `process` and `groups` are the paths of the kernel's files."""
     allowed = len(os.sched_getaffinity(0))
     return max(1, int(min([allowed, *_quotas(process, groups)])))
 
@@ -38,7 +26,7 @@ def cores(process: Path = PROCESS, groups: Path = CONTROL_GROUPS) -> int:
 def _quotas(process: Path, groups: Path) -> Iterator[float]:
     """Cores that each of the process's control groups may use, of versions 2 and 1.
 
-    A quota holds for all groups below. In a container it is found at the top.
+    A quota applies to all groups below. In a container the top group has it.
     """
     try:
         lines = (process / "cgroup").read_text().splitlines()
@@ -59,7 +47,7 @@ def _quotas(process: Path, groups: Path) -> Iterator[float]:
 
 
 def _of_version_2(group: Path) -> float | None:
-    """Quota of a group, which has the file ``cpu.max``: microseconds in each period, and the period."""
+    """Quota of a group in cores, from ``cpu.max`` (microseconds per period, and the period); None without."""
     try:
         quota, period = (group / "cpu.max").read_text().split()
         return None if quota == _UNLIMITED else int(quota) / int(period)

@@ -1,13 +1,14 @@
 """The addresses of a server: do they still accept connections, and answer?
 
-A fault of a library may close an address while open connections go on, so that nobody notices but those
-who come anew. The watchdog asks each address as any client would, from its own thread.
+A fault of a library may close an address while open connections continue, so that only new clients
+notice. The watchdog connects to each address as any client would, from its own thread.
 
-An address counts as shut if it refuses connections, or takes them and says nothing. Whatever may have
-another cause is no evidence: a backlog that is full, no descriptor left, no answer while the loop does
+An address counts as shut if it refuses connections, or accepts them and sends nothing. Events that may have
+another cause are no evidence: a full backlog, no descriptor left, no answer while the loop does
 not turn (`watchdog.py` has a limit for that). Nor is the silence of an address that has never answered, as
 a firewall may stand in between. Refused connections count from the start, also if the address has never
-answered, because an attacker may shut every new server at once. Those of another machine do not.
+answered, because an attacker may shut every new server at once. Connections that another machine refuses do
+not count.
 """
 
 import errno
@@ -20,10 +21,10 @@ from typing import Any
 from licorne_server.process.settings import Address, Settings, Tls
 
 REST_SECONDS = 5.0
-"""Seconds between an answer and the next question."""
+"""Seconds between an answer and the next probe."""
 
 REFUSED_SECONDS = 10.0
-"""Seconds of refused connections after which an address is shut. Load refuses none."""
+"""Seconds of refused connections after which an address is shut. Load alone refuses none."""
 
 SILENT_SECONDS = 60.0
 """Seconds without an answer after which an address is shut."""
@@ -37,10 +38,10 @@ Answered = Callable[[bytes], bool]
 
 
 class Door:
-    """One address. Used by one thread."""
+    """Probe of one address. Used by one thread."""
 
     name: str
-    """What is served there: ``grpc``, ``http`` or ``metrics``."""
+    """Name of the service there: ``grpc``, ``http`` or ``metrics``."""
     has_answered: bool
     """True after the first answer."""
 
@@ -49,7 +50,8 @@ class Door:
     ) -> None:
         """`place` is the family and the address of a socket.
 
-        Each connection says what `words` makes; `answered` is True if what has come is an answer.
+        On each connection the result of `words` is sent; `answered` is True if the received bytes are an
+        answer.
         """
         self.name = name
         self._family, self._address = place
@@ -58,16 +60,16 @@ class Door:
         self._socket: socket.socket | None = None
         self._has_asked = False
         self._heard = b""
-        # Seconds until the next question, and of the present one.
+        # Seconds until the next probe, and those of the present one.
         self._rest = 0.0
         self._asking = 0.0
         self.has_answered = False
-        # Seconds, since the last answer, of refusals and of silence.
+        # Seconds of refusals and of silence since the last answer.
         self._refused = 0.0
         self._silent = 0.0
 
     def look(self, elapsed: float) -> str:
-        """Look once, `elapsed` seconds after the last look; the reason why it is shut, empty if it is not."""
+        """Probe once, `elapsed` seconds after the last call; returns why it is shut, or an empty text."""
         self._rest -= elapsed
         if self._socket is None and self._rest > 0:
             return ""
@@ -78,20 +80,20 @@ class Door:
                 self._leave(REST_SECONDS)
         except BlockingIOError:
             self._wait(elapsed)
-        except (ConnectionRefusedError, FileNotFoundError):  # gRPC removes a Unix socket that it closes
+        except (ConnectionRefusedError, FileNotFoundError):  # gRPC removes a Unix socket on closing it
             if self._is_here():
                 self._refused += self._asking + elapsed
             self._leave(0.0)
-        except OSError:  # no descriptor, no route: nothing is known
+        except OSError:  # no descriptor, no route: no evidence
             self._leave(REST_SECONDS)
         return self._reason()
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop probing, and close the connection."""
         self._leave(0.0)
 
     def _step(self) -> bool:
-        """Connect, ask, or read; returns True for an answer.
+        """Connect, send, or read; returns True for an answer.
 
         Raises:
             BlockingIOError: there is nothing to do yet.
@@ -109,11 +111,11 @@ class Door:
         except (BrokenPipeError, ConnectionResetError):
             came = b""
         self._heard += came
-        # It was accepted if it is closed: a server that has too many connections does that.
+        # A closed connection was accepted first: a server with too many connections does that.
         return not came or self._answered(self._heard)
 
     def _wait(self, elapsed: float) -> None:
-        """Count the silence of a server that has taken the connection, and could have accepted it."""
+        """Count the silence of a server whose backlog has the connection, and that could have accepted it."""
         self._asking += elapsed
         if self._has_asked and _has_descriptor():
             self._silent += elapsed
@@ -121,7 +123,7 @@ class Door:
             self._leave(0.0)
 
     def _is_here(self) -> bool:
-        """False if the address is none of this machine, so that another one has refused."""
+        """True if the address belongs to this machine; otherwise another machine has refused."""
         if self._family == socket.AF_UNIX:
             return True
         host, _, *more = self._address
@@ -133,7 +135,7 @@ class Door:
         return True
 
     def _leave(self, rest: float) -> None:
-        """Close the connection, and ask again after `rest` seconds."""
+        """Close the connection, and probe again after `rest` seconds."""
         if self._socket is not None:
             self._socket.close()
         self._socket, self._has_asked, self._heard = None, False, b""
@@ -162,7 +164,7 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 _HEADERS, _RESET, _SETTINGS, _GOAWAY = 1, 3, 4, 7
 _HEAD, _WHOLE = 9, 5
-"""Bytes before the payload of a frame; flags of headers that are the whole request."""
+"""Bytes before the payload of a frame; flags of headers that are a complete request."""
 
 _CALL = {
     b":method": b"POST",
@@ -173,8 +175,8 @@ _CALL = {
     b"content-type": b"application/grpc",
 }
 _BLOCK = b"".join(b"\0%c%b%c%b" % (len(name), name, len(value), value) for name, value in _CALL.items())
-# A call of a method that there is not, which costs least. gRPC's threads greet by themselves: only the
-# answer to a call shows that the loop is asked.
+# A call of an unknown method, which is the cheapest. gRPC's threads send their settings by themselves: only
+# the answer to a call shows that the loop is working.
 _GRPC_WORDS = b"".join(
     [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", _frame(_SETTINGS, 0, 0), _frame(_HEADERS, _WHOLE, 1, _BLOCK)]
 )
@@ -182,7 +184,7 @@ _HTTP_WORDS = b"HEAD /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n
 
 
 def _is_called_back(heard: bytes) -> bool:
-    """True if there is the answer to a call in the frames of HTTP/2, or an end of call or connection."""
+    """True if the HTTP/2 frames contain the answer to a call, or the end of the call or the connection."""
     at = 0
     while at + _HEAD <= len(heard):
         if heard[at + 3] in (_HEADERS, _RESET, _GOAWAY):
@@ -192,7 +194,7 @@ def _is_called_back(heard: bytes) -> bool:
 
 
 def _tls_words() -> bytes:
-    """The begin of a handshake; a client may need a certificate for the rest."""
+    """The beginning of a TLS handshake; to complete it a client may need a certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -204,9 +206,9 @@ def _tls_words() -> bytes:
 
 
 def doors_of(settings: Settings, grpc: str, http: str, metrics: str) -> list[Door]:
-    """The doors of a server that listens on these ``HOST:PORT``, which are empty for none.
+    """The doors of a server that listens on these ``HOST:PORT``, each of which may be empty.
 
-    Those of a worker are its Unix sockets: the common ports may lead to another worker.
+    A worker has its Unix socket: the shared ports may lead to another worker.
     """
     places: list[tuple[str, str, Tls | None]] = [
         ("grpc", grpc, settings.tls),
@@ -214,10 +216,10 @@ def doors_of(settings: Settings, grpc: str, http: str, metrics: str) -> list[Doo
         ("metrics", metrics, settings.metrics_tls),
     ]
     if settings.shares_ports and (own := settings.coordination) is not None:
-        places = [("grpc", own.advertise, None), ("http", own.advertise_http, None)]
+        places = [("grpc", own.advertise, None)]
     doors = []
     for name, where, tls in places:
-        # A host that is not found any more cannot be asked.
+        # A host that cannot be resolved any more cannot be probed.
         with suppress(OSError):
             if where and tls is not None:
                 doors.append(Door(name, _place(where), _tls_words))

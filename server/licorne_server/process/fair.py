@@ -1,7 +1,7 @@
 """Fairness between peers: peers take turns, and none takes all places or all of the time.
 
-A peer is an identity: the names in a certificate, or a token. Where callers have none it is the
-address that they call from.
+A peer is an identity: the names in a certificate, or a token. Without either it is the
+address of the caller.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ PAUSE_FACTOR = 3.0
 """Length of the pause after a slice while the engine is busy, in lengths of the slice."""
 
 OVERRUN = 2.0
-"""Slice lengths after which a slice owes its pause to an idle engine too."""
+"""Multiple of its length beyond which a slice is followed by a pause even if the engine is idle."""
 
 SHOWN_FRAMES = 4
-"""Functions of a reader that the log names."""
+"""Functions of a reader that the log names, at most."""
 
 _PACKAGE, _SELF = Path(__file__).parents[1], Path(__file__).stem
 
@@ -35,40 +35,40 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 Refusal = Callable[[int, str], Exception]
-"""Makes the error for a bound that is reached: that of the named peer, or without a name of all."""
+"""Makes the error for a bound that is reached: that of a peer, or of all with an empty name."""
 
 
 class RoundRobin(Generic[K, T]):
-    """A line for each key. The keys take turns; a line is served in the order of arrival."""
+    """A queue for each key. The keys take turns; a queue is served in the order of arrival."""
 
     def __init__(self) -> None:
-        """Make empty lines."""
-        # The first key is the next. A key whose line is empty is not there.
+        """Start empty."""
+        # The first key is served next. A key with an empty queue has no entry.
         self._lines: dict[K, deque[T]] = {}
         self.size = 0
-        """Number of items of all lines."""
+        """Number of items in all queues."""
 
     def line(self, key: K) -> Sequence[T]:
-        """The items of one line."""
+        """The items in the queue of a key."""
         return self._lines.get(key, ())
 
     @property
     def keys(self) -> int:
-        """Number of keys with a line."""
+        """Number of keys with a queue."""
         return len(self._lines)
 
     def put(self, key: K, item: T) -> None:
-        """Put an item at the end of a line."""
+        """Put an item at the end of a queue."""
         self._lines.setdefault(key, deque()).append(item)
         self.size += 1
 
     def put_first(self, key: K, item: T) -> None:
-        """Put an item at the beginning of a line; the turn of the key stays."""
+        """Put an item at the beginning of a queue; the key keeps its turn."""
         self._lines.setdefault(key, deque()).appendleft(item)
         self.size += 1
 
     def take(self) -> T:
-        """Take the first item of the next key, which goes behind all other keys."""
+        """Take the first item of the next key, which moves behind all other keys."""
         key = next(iter(self._lines))
         line = self._lines.pop(key)
         item = line.popleft()
@@ -78,7 +78,7 @@ class RoundRobin(Generic[K, T]):
         return item
 
     def remove(self, key: K, item: T) -> None:
-        """Take an item out of its line, if it is there still."""
+        """Remove an item from its queue, if it is still there."""
         line = self._lines.get(key)
         if line is not None and item in line:
             line.remove(item)
@@ -87,7 +87,7 @@ class RoundRobin(Generic[K, T]):
                 del self._lines[key]
 
     def clear(self) -> list[T]:
-        """Empty all lines; returns the items."""
+        """Empty all queues; returns the items."""
         items = [item for line in self._lines.values() for item in line]
         self._lines.clear()
         self.size = 0
@@ -101,7 +101,7 @@ class PeerQuota:
     each: int
 
     def __init__(self, total: int, each: int, refusal: Refusal) -> None:
-        """Make all places free; `refusal` makes the error for one too many."""
+        """Start with all places free; `refusal` makes the error when none is left."""
         self.total = total
         self.each = each
         self._refusal = refusal
@@ -110,10 +110,10 @@ class PeerQuota:
 
     @contextmanager
     def place(self, peer: str) -> Iterator[None]:
-        """Inside the block the peer has one place more.
+        """Inside the block the peer has one more place.
 
         Raises:
-            Exception: the refusal: the peer has as many as it may, or no place is free.
+            Exception: the refusal: the peer has reached its bound, or no place is free.
         """
         count = self._taken.get(peer, 0)
         if count >= self.each:
@@ -132,15 +132,15 @@ class PeerQuota:
 
 
 class Turns:
-    """One peer has the turn at a time; then the next peer has it."""
+    """One caller has the turn at a time; the peers of waiting callers take turns."""
 
     def __init__(self) -> None:
-        """Make the turn free."""
+        """Start with the turn free."""
         self.taken = False
         self._waiting: RoundRobin[str, asyncio.Future[None]] = RoundRobin()
 
     async def wait(self, peer: str) -> None:
-        """Wait for the turn; `pass_on` ends it. A caller that is cancelled leaves the line."""
+        """Wait for the turn; `pass_on` ends it. A caller that is cancelled leaves the queue."""
         if not self.taken:
             self.taken = True
             return
@@ -150,16 +150,16 @@ class Turns:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                # It was given the turn, and is not there any more to have it.
+                # It was given the turn, but was cancelled: pass the turn on.
                 self.pass_on()
             else:
                 self._waiting.remove(peer, turn)
             raise
 
     def pass_on(self) -> None:
-        """Give the turn to the next peer.
+        """Give the turn to the next peer's first caller.
 
-        One that was cancelled just now stands in the line until it has run: it is passed over.
+        A caller that was just cancelled is in the queue until its task has run: it is skipped.
         """
         while self._waiting.size:
             turn = self._waiting.take()
@@ -169,25 +169,25 @@ class Turns:
         self.taken = False
 
     def close(self, error: Exception) -> None:
-        """Empty the line: waiting callers get the error."""
+        """Empty the queue: waiting callers get the error."""
         for turn in self._waiting.clear():
             if not turn.done():
                 turn.set_exception(error)
 
 
 class FairLock:
-    """A lock that peers take in turn, with a bounded line.
+    """A lock that peers take in turn, with a bounded queue.
 
-    A caller that is cancelled while it waits leaves at once, and another may wait instead.
+    A caller that is cancelled while it waits leaves at once, and another may queue instead.
     """
 
     def __init__(
         self, what: str, reason: str, total: int, each: int | None = None, retry_after: float = 0.0
     ) -> None:
-        """`what` waits, in the plural, in a refusal; `reason` is the refusal's code.
+        """A refusal names the waiting items by `what`, in the plural; `reason` is its code.
 
-        The line has `total` places, of which each peer may take `each`; without `each` peers have
-        no bound of their own. A refused caller is advised to retry after so many seconds, if any.
+        The queue has `total` places, of which each peer may take `each`; without `each` peers have
+        no bound of their own. A refused caller is advised to retry after `retry_after` seconds, if not 0.
         """
 
         def refusal(most: int, peer: str) -> CallError:
@@ -195,7 +195,7 @@ class FairLock:
             return exhausted(f"{what}: {most}{of_peer} wait already", reason, retry_after)
 
         self.turns = Turns()
-        """The turn that is taken while the lock is held."""
+        """The turns of the lock: one is taken while the lock is held."""
         self._places = PeerQuota(total, total if each is None else each, refusal)
 
     @property
@@ -221,7 +221,7 @@ class FairLock:
             self.turns.pass_on()
 
     async def __aenter__(self) -> None:
-        """Wait for the lock where there are no peers: in the order of arrival.
+        """Wait for the lock without a peer: in the order of arrival.
 
         Raises:
             CallError: RESOURCE_EXHAUSTED: too many wait already.
@@ -234,7 +234,7 @@ class FairLock:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Give the lock to the next."""
+        """Pass the lock to the next caller."""
         self.turns.pass_on()
 
     async def _wait(self, peer: str) -> None:
@@ -248,8 +248,8 @@ class FairLock:
 class TimeSlices:
     """Time slices of the loop for all readers of the core's state.
 
-    An answer is made in slices, one slice of all readers at a time. While there is scheduling to do
-    no slice begins for three times as long as the last one took, so that all readers together take
+    An answer is made in slices, one slice at a time for all readers. While there is scheduling to do
+    no slice begins for three times the length of the last one, so that all readers together take
     at most a quarter of the loop's time, however many they are. Peers take turns, and the readers
     of one peer are served in the order of arrival. After a slice that took far too long there is a
     pause in any case.
@@ -263,15 +263,15 @@ class TimeSlices:
     ) -> None:
         """`busy` is True while there is scheduling to do; otherwise there are no pauses.
 
-        `turn` gives the seconds that a turn of the engine takes: no slice is longer. Slices that
-        were slow all the same go to `slow`.
+        `turn` gives the seconds of a turn of the engine: no slice is longer. Slices that
+        are slow all the same are recorded in `slow`.
         """
         self._slow = slow or SlowSteps()
         self._busy = busy
         self._turn_seconds = turn
         # When the last slice ended.
         self._ended = perf_counter()
-        # One is taken until the pause behind its slice is over.
+        # A turn is held until the pause after its slice is over.
         self._turns = Turns()
         # Seconds of pause that are still owed.
         self._debt = 0.0
@@ -282,8 +282,8 @@ class TimeSlices:
     ) -> AsyncIterator[Callable[[], bool]]:
         """Give the caller a slice, as a function that returns True once the slice is over.
 
-        Later use of the loop for the result, such as sending it, takes `more` seconds. Work that
-        cannot end with its slice is done as a `whole`. A pause follows it in any case, as it does a
+        `more` is the later use of the loop for the result in seconds, such as sending it. Work that
+        cannot be split into slices is done as a `whole`. A pause follows it in any case, as it follows a
         slice of more than `OVERRUN` times its length: the busy flag is out of date by then. Nothing
         may be awaited inside. Work inside counts also if it fails. The pause delays the next
         caller, so no caller can avoid it by leaving.
@@ -302,16 +302,16 @@ class TimeSlices:
             if pause:
                 asyncio.get_running_loop().call_later(pause, self._turns.pass_on)
             else:
-                # Everything else has its turn of the loop before the next reader.
+                # All other tasks get a turn of the loop before the next reader.
                 try:
                     await asyncio.sleep(0)
                 finally:
                     self._turns.pass_on()
 
     def _length(self, gap: float) -> float:
-        """Length of a slice that begins so many seconds after the last one.
+        """Length in seconds of a slice that begins `gap` seconds after the last one.
 
-        A slice begins between two rounds of the engine only. Where these are long, as with a single
+        A slice begins only between two rounds of the engine. If these are long, as with a single
         RM, a longer slice gives the readers their quarter of the time, and a subscriber keeps up
         with the decisions. An idle engine may be needed at once.
         """
@@ -320,10 +320,10 @@ class TimeSlices:
         return max(SLICE_SECONDS, min(gap / PAUSE_FACTOR, self._turn_seconds()))
 
     def _owed(self, spent: float, *, always: bool) -> float:
-        """Pause after a slice of so many seconds."""
+        """Seconds of pause after a slice that took `spent` seconds."""
         if always or self._busy():
             self._debt += spent * PAUSE_FACTOR
-        # A shorter pause is saved up: the loop's timer is too coarse for it.
+        # A shorter pause is added to the next one: the loop's timer is too coarse for it.
         if self._debt < SLICE_SECONDS:
             return 0.0
         pause, self._debt = self._debt, 0.0
@@ -331,7 +331,7 @@ class TimeSlices:
 
 
 def refusing(what: str, reason: str) -> Refusal:
-    """Refuses calls: `what` takes the places, in the plural, and `reason` is the code."""
+    """Make a refusal of calls: `what` names the users of the places, in the plural; `reason` is its code."""
 
     def refusal(most: int, peer: str) -> CallError:
         return exhausted(f"{what}: at most {most}{' of one peer' if peer else ''}", reason)

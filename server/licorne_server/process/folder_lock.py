@@ -12,7 +12,7 @@ class FolderLock:
     """A lock of one directory, held until `release` or the end of the process."""
 
     def __init__(self, folder: Path) -> None:
-        """Nothing is locked before `take`."""
+        """Lock nothing before `take`."""
         self._folder = folder
         self._file = -1
 
@@ -20,7 +20,7 @@ class FolderLock:
         """Lock the directory; False if another process has locked it.
 
         Raises:
-            OSError: it cannot be used.
+            OSError: the directory cannot be used.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._file = os.open(self._folder / LOCK, flags, 0o600)

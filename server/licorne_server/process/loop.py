@@ -3,12 +3,12 @@
 The loop is asyncio's own, with a workaround for one fault of grpc.aio. A thread of grpc.aio writes a
 byte into a socket for every event, and blocks while the socket is full. The loop's side reads one byte
 and then handles any number of events. So under load bytes pile up until the thread blocks, and no
-message gets in or out for a hundred rounds of the loop. This loop takes all bytes but one before
+message is read or written for a hundred rounds of the loop. This loop takes all bytes but one before
 grpc.aio reads. Other sockets are not affected.
 
 A full pass of the garbage collector visits all objects and blocks all work: 0.7 s for 900,000 asks.
 The core never needs a pass, as reference counts free its objects (`tests/properties`). Libraries do: a
-cycle that they leave for each connection would be a leak. So a pass that is short is made whatever has
+cycle that they leave for each connection would be a leak. So a short pass is made whatever has
 happened, and a long one only while no RM is connected. The interpreter's own passes are bounded: the
 latest 10,000 objects, a millisecond.
 
@@ -72,7 +72,7 @@ class RunToCompletion:
     """Runs work in separate tasks: a cancelled caller returns after the end of its work."""
 
     def __init__(self, what: str) -> None:
-        """Start without work. `what` names it in the log."""
+        """Start without work. `what` names the work in the log."""
         self._what = what
         self._begun: set[asyncio.Task[Any]] = set()
 
@@ -118,7 +118,7 @@ class SlowSteps:
     def __init__(self) -> None:
         """Start without a slow step."""
         self.count = dict.fromkeys(STEPS, 0)
-        """By kind."""
+        """Number of slow steps, by kind."""
         self.seconds = dict.fromkeys(STEPS, 0.0)
         """Duration of all slow steps, by kind."""
 
@@ -136,19 +136,19 @@ NEVER = 2**31 - 1
 """Threshold that is never reached: older objects are collected by this module alone."""
 
 SWITCH_SECONDS = 0.0001
-"""Seconds that the loop waits for a computing thread, such as the parser of configurations. It waits
-after each system call, several times for one allocation, and once for whatever others send: the
+"""Seconds for which the loop waits for a computing thread, such as the parser of configurations. It waits
+after each system call, several times for one allocation, and once for each incoming message: the
 interpreter's default of 5 ms would add up to a tenth of a second, and half a millisecond to 20 ms."""
 
 QUIET_SECONDS = 30.0
 WORTH = 10_000
-"""Commands and turns since the last pass that justify a long one."""
+"""Commands and turns since the last pass that justify a long pass."""
 
 SHORT_SECONDS = 0.02
-"""Estimated seconds of a pass, at most, that needs no reason and makes RMs wait."""
+"""Most estimated seconds of a pass that is made without a reason, and while RMs wait."""
 
 MOST_PRECISE = 10_000
-"""Blocks of memory below which a pass does not measure the time per block."""
+"""Blocks of memory below which the duration of a pass says nothing about the time per block."""
 
 
 class Collector:
@@ -160,7 +160,7 @@ class Collector:
         slow: SlowSteps | None = None,
         quiet: float = QUIET_SECONDS,
     ) -> None:
-        """Leave at least `quiet` seconds between two passes. Nothing is changed before `start`.
+        """Leave at least `quiet` seconds between two passes. The interpreter is unchanged before `start`.
 
         `connected` is True if an RM would have to wait for a pass. Slow passes are noted in `slow`.
         """
@@ -192,19 +192,19 @@ class Collector:
             self._beat(loop)
 
     def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Make a short pass if one is due, also where nobody gives the engine work; and set the timer."""
+        """Make a short pass if one is due, even if the engine has no work; and set the timer."""
         self.idle(self._last_work)
         loop.call_later(self._quiet, self._beat, loop)
 
     def reckoned(self) -> float:
         """Estimated seconds of a pass now, from the duration of the last pass.
 
-        Based on memory blocks in use, as the interpreter does not know the number of objects.
+        It is based on memory blocks in use, as the interpreter does not count objects.
         """
         return max(0, sys.getallocatedblocks() - self._exempt) * self._block_seconds
 
     def idle(self, work: int) -> None:
-        """Make a pass if it is justified: the engine is idle, and has done `work` so far."""
+        """Make a pass if it is justified: the idle engine has handled `work` commands and turns so far."""
         now = perf_counter()
         if now - self._last_pass < self._quiet:
             return

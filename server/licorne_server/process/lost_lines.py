@@ -10,7 +10,7 @@ class Reason(StrEnum):
     """Reason for dropping a line."""
 
     RATE = "rate"
-    """The rate limit of its kind was exceeded."""
+    """The rate limit of the line's kind was exceeded."""
     QUEUE_FULL = "queue_full"
     """The queue is full: stderr takes lines too slowly."""
     NO_SPACE = "no_space"
@@ -66,7 +66,7 @@ class Drops:
 
 
 DROPS: Final = Drops()
-"""Those of this process."""
+"""The dropped lines of this process."""
 
 
 def note_lost(kind: str) -> None:

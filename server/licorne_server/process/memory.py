@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from licorne_core.messages.commands import Command, RefuseNewWork
-from licorne_core.values.rm_caps import Shortage
+from licorne_core.values.rm_caps import MemoryShortage
 
 log = structlog.get_logger("core.memory")
 
@@ -25,12 +25,12 @@ MARGIN = 8
 """Divisor of the limit that gives the excess at which existing work is refused too."""
 
 ENOUGH_PERCENT = 95
-"""Percentage of the limit below which all work is taken again. It is below 100, or every ask and
+"""Percentage of the limit below which all work is accepted again. It is below 100, or every ask and
 every release could cross it."""
 
 LOOKS_BETWEEN_RETURNS = 20
 """Measurements between two returns of memory: 5 s. A return takes 0.1 s per gigabyte cached by the C
-library, and much of the memory is in use again soon."""
+library, and much of the memory is soon in use again."""
 
 
 LOOKS_BETWEEN_TELLINGS = 4
@@ -108,7 +108,7 @@ class System:
     def _limited(self) -> Iterator[tuple[Path, int]]:
         """Control groups of the process that have a limit, each with its limit in bytes.
 
-        A limit holds for all groups below. In a container the path of the group may be missing, and
+        A limit applies to all groups below. In a container the path of the group may be missing, and
         its limit is found at the top. A group without a limit has ``max``, or a huge number.
         """
         try:
@@ -144,7 +144,7 @@ def _taken(group: Path) -> int:
 
 
 def _number(file: Path) -> int | None:
-    """The number in a file; None without one."""
+    """The number in a file; None if there is none."""
     try:
         text = file.read_text().strip()
     except OSError:
@@ -157,15 +157,15 @@ class Memory:
 
     limit: int
     """In bytes; 0 for none."""
-    level: Shortage
-    """Kinds of work refused for want of memory."""
+    level: MemoryShortage
+    """Kinds of work refused for lack of memory."""
     returning: asyncio.Future[None] | None
     """Done when memory was returned to the system; None before the first return."""
 
     def __init__(self, limit: int, post: Callable[[Command], None], system: System | None = None) -> None:
-        """`post` hands a command to the engine."""
+        """Limit the process to `limit` bytes; 0 for no limit. `post` queues a command for the engine."""
         self.limit = limit
-        self.level = Shortage.NONE
+        self.level = MemoryShortage.NONE
         self._post = post
         self._system = system or System()
         self._reason = ""
@@ -189,7 +189,7 @@ class Memory:
 
         `reckoned` is the core's estimate for the RM of the copy, in bytes. The copy shares all pages
         until one of the two processes writes. Reading also writes, as Python counts references, so
-        the copy gets its own pages of the RM.
+        the copy gets pages of its own for the RM.
         """
         if self._reason:
             return self._reason
@@ -198,7 +198,7 @@ class Memory:
         if self.limit and resident + needed > self.limit:
             return (
                 f"it may take {needed} bytes of memory beside the {resident} of the process, and "
-                f"--max-memory is {self.limit}"
+                f"bounds.max_memory is {self.limit}"
             )
         available = self._system.available()
         if available is not None and needed > available:
@@ -216,16 +216,16 @@ class Memory:
             self._timer.cancel()
 
     def look(self) -> None:
-        """Compare the memory with the limit once."""
+        """Compare the memory with the limit once, and act on the result."""
         resident = self.resident
         level = self._level_at(resident)
         self._looks_to_tell -= 1
         if level is not self.level:
             self._log(level, resident)
-        if level is not self.level or (level is not Shortage.NONE and self._looks_to_tell <= 0):
+        if level is not self.level or (level is not MemoryShortage.NONE and self._looks_to_tell <= 0):
             self._report(level, resident)
         self._looks_to_return -= 1
-        if level is not Shortage.NONE and self._looks_to_return <= 0:
+        if level is not MemoryShortage.NONE and self._looks_to_return <= 0:
             self._give_back()
 
     def _beat(self) -> None:
@@ -235,30 +235,32 @@ class Memory:
             log.exception("memory is not watched")
         self.start()
 
-    def _level_at(self, resident: int) -> Shortage:
+    def _level_at(self, resident: int) -> MemoryShortage:
         """The level for a number of bytes. A level ends only well below its start."""
         if resident > self.limit + self.limit // MARGIN:
-            return Shortage.ALL
+            return MemoryShortage.ALL
         if resident > self.limit:
-            return self.level if self.level is Shortage.ALL else Shortage.NEW
+            return self.level if self.level is MemoryShortage.ALL else MemoryShortage.NEW
         if resident * 100 < self.limit * ENOUGH_PERCENT:
-            return Shortage.NONE
-        return Shortage.NONE if self.level is Shortage.NONE else Shortage.NEW
+            return MemoryShortage.NONE
+        return MemoryShortage.NONE if self.level is MemoryShortage.NONE else MemoryShortage.NEW
 
-    def _log(self, level: Shortage, resident: int) -> None:
+    def _log(self, level: MemoryShortage, resident: int) -> None:
         about = {"resident_bytes": resident, "limit_bytes": self.limit}
-        if level is Shortage.NONE:
+        if level is MemoryShortage.NONE:
             log.warning("memory suffices again", **about)
         else:
             log.warning("memory is short", refused=level.name.lower(), **about)
 
-    def _report(self, level: Shortage, resident: int) -> None:
+    def _report(self, level: MemoryShortage, resident: int) -> None:
         """Pass the level to the core, which recomputes the RMs above an equal share of memory."""
         self.level = level
         self._looks_to_tell = LOOKS_BETWEEN_TELLINGS
         self._reason = ""
-        if level is not Shortage.NONE:
-            self._reason = f"the process takes {resident} bytes of memory, and --max-memory is {self.limit}"
+        if level is not MemoryShortage.NONE:
+            self._reason = (
+                f"the process takes {resident} bytes of memory, and bounds.max_memory is {self.limit}"
+            )
         self._post(RefuseNewWork(shortage=level, reason=self._reason))
 
     def _give_back(self) -> None:

@@ -1,19 +1,21 @@
-"""The settings of a server: frozen, checked, and independent of their source."""
+"""The settings of a server: frozen, and independent of their source.
+
+Values of a file, of variables and of flags are checked one by one by `commands.settings`; settings that make
+a server unsafe, or cannot work on this machine, by `Settings.check`.
+"""
 
 import ipaddress
-import math
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import AskBackoff
-from licorne_server.process.bounds import LEAST_CONNECTIONS, OutboxBounds, PeerBounds, RmBounds, no_seconds
-from licorne_server.process.transports import AUTO, served_by
+from licorne_server.process.bounds import LEAST_CONNECTIONS, OutboxBounds, PeerBounds, RmBounds
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -23,13 +25,26 @@ if TYPE_CHECKING:
 USUAL_SAMPLE = 0.01
 """Default share of traced work without a sampling decision of a caller."""
 
-LEAST_JOURNAL = 1024**2
-"""Bytes of a journal, at the least."""
-
 PATH = "/v1/traces"
 """Path of a collector for spans, below its own address."""
 
 _NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
+
+
+AUTO, GRPC, LOOP = "auto", "grpc", "loop"
+WHEELS = {
+    LOOP: "licorne_transport",
+}
+"""Transports beside gRPC's own server, with their packages; the first installed one is used."""
+TRANSPORTS = (AUTO, GRPC, *WHEELS)
+"""Values of the setting `transport`."""
+
+
+def served_by(setting: str) -> str:
+    """The transport that serves gRPC: the one that the setting names, or `GRPC` if that is not installed."""
+    if setting == GRPC:
+        return GRPC
+    return next((name for name, wheel in WHEELS.items() if find_spec(wheel) is not None), GRPC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +55,6 @@ class TraceSettings:
     """The address of a collector that takes OTLP over HTTP, such as ``http://collector:4318``."""
     sample: float = USUAL_SAMPLE
     """Share of asks and turns that are traced, from 0 to 1, without a decision of the caller."""
-    named_by: str = "--otlp-endpoint"
-    """The option or variable that names the endpoint."""
     exporter: "SpanExporter | None" = None
     """Receives each span at its end, in place of a collector; for tests."""
 
@@ -50,31 +63,6 @@ class TraceSettings:
         """Full URL of the collector."""
         base = self.endpoint.rstrip("/")
         return base if base.endswith(PATH) else base + PATH
-
-    def problem(self) -> str:
-        """The problem with the settings, and its remedy; empty for none."""
-        if not 0 <= self.sample <= 1:
-            return f"--trace-sample must be a number from 0 to 1: {self.sample}"
-        if not _installed():
-            return (
-                f"{self.named_by} needs OpenTelemetry, which is not installed: "
-                "pip install 'licorne-server[otel]'"
-            )
-        if self.exporter is None and not _is_address(self.endpoint):
-            return (
-                f"{self.named_by}: the http or https address of a collector was expected, such as "
-                f"http://127.0.0.1:4318: {self.endpoint!r}"
-            )
-        return ""
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # an invalid port
-        return False
-    return usable and text.isprintable() and not parts.query and not parts.fragment
 
 
 def _installed() -> bool:
@@ -86,7 +74,11 @@ def _installed() -> bool:
 
 
 class SettingsError(Exception):
-    """Settings that do not allow a start; the text is for the operator."""
+    """Settings that do not allow a start; the text is for the operator.
+
+    It names settings by their keys, such as ``server.listen``. `licorne serve` shows each as the operator
+    gave it: as a flag, a variable or a key.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +163,7 @@ class Settings:
     default_config: Configuration | None = None
     """The queue configuration of RMs that register without one; None for the built-in one."""
     config_file: Path | None = None
-    """The file of `default_config`, from which it is read again."""
+    """The file of `default_config`, for reloads."""
     watch_config: bool = False
     """Read `config_file` and `budgets_file` again when their content changes."""
     budgets_file: Path | None = None
@@ -181,7 +173,7 @@ class Settings:
     journal: Path | None = None
     """Directory for the journal of commands; None for none."""
     journal_size: int = 1024**3
-    """Bytes that the journal may take, old runs included."""
+    """Most bytes of the journal, old runs included."""
     tls: Tls | None = None
     insecure: bool = False
     """Serve without TLS where others can reach it."""
@@ -229,8 +221,8 @@ class Settings:
     retry_after: float = 1.0
     """Seconds after which RMs should reconnect when the server stops."""
     transport: str = AUTO
-    """What serves gRPC: `grpc`, the library's own server; `loop`, for which the wheel licorne-transport is
-    needed; `auto`, the second where it is installed."""
+    """Transport of gRPC: `grpc`, the library's own server; `loop`, which needs the wheel licorne-transport;
+    `auto`, the second if it is installed."""
     bounds: OutboxBounds = OutboxBounds()
     """Bounds of each RM's outbox."""
     queue_names: bool = True
@@ -246,26 +238,20 @@ class Settings:
         Raises:
             SettingsError: settings are unsafe; the text names the remedy.
         """
-        times = ("heartbeat", "drain", "stall", "retry_after")
-        first, most = self.ask_backoff
-        if not (math.isfinite(most) and 0 <= first <= most):
-            raise SettingsError(
-                f"ask_backoff must be a number of seconds from 0 up: {first}, "
-                f"and ask_backoff_max one that is not smaller: {most}"
-            )
         if self.transport not in (AUTO, served_by(self.transport)):
-            raise SettingsError("--transport loop needs the wheel licorne-transport, which is not installed")
+            raise SettingsError(
+                "server.transport loop needs the wheel licorne-transport, which is not installed"
+            )
+        if self.traces is not None and not _installed():
+            raise SettingsError(
+                "traces need OpenTelemetry, which is not installed: pip install 'licorne-server[otel]'"
+            )
+        if self.journal is not None and find_spec("msgspec") is None:
+            raise SettingsError(
+                "server.journal needs msgspec, which is not installed: pip install 'licorne-server[journal]'"
+            )
         self._check_peers()
         self._check_coordination()
-        self._check_journal()
-        for problem in (
-            *(no_seconds(name, getattr(self, name)) for name in times),
-            self.traces.problem() if self.traces else "",
-            *(_origin_problem(origin) for origin in sorted(self.cors_origins)),
-            *(_host_problem(name) for name in sorted(self.http_hosts)),
-        ):
-            if problem:
-                raise SettingsError(problem)
         if not self.insecure:
             self._check_listeners()
 
@@ -273,70 +259,53 @@ class Settings:
         """Refuse to serve others without TLS."""
         if self.tls is None and not self.listen.is_loopback:
             raise SettingsError(
-                f"refusing to serve {self.listen} without TLS: give --tls-cert and --tls-key, "
-                "listen on 127.0.0.1, or say --insecure"
+                f"refusing to serve {self.listen} without TLS: give server.tls_cert and "
+                "server.tls_key, listen on 127.0.0.1, or say server.insecure"
             )
-        for what, address, tls, agreed in (
-            ("HTTP", self.http, self.http_tls, self.http_insecure),
-            ("metrics", self.metrics, self.metrics_tls, self.metrics_insecure),
+        for what, address, tls, agreed, key in (
+            ("HTTP", self.http, self.http_tls, self.http_insecure, "server.http_insecure"),
+            ("metrics", self.metrics, self.metrics_tls, self.metrics_insecure, "server.metrics_insecure"),
         ):
             if address is not None and tls is None and not (agreed or address.is_loopback):
                 raise SettingsError(
-                    f"refusing to serve {what} without TLS on {address}: give --tls-cert and "
-                    "--tls-key, listen on 127.0.0.1, or say --http-insecure"
+                    f"refusing to serve {what} without TLS on {address}: give server.tls_cert and "
+                    f"server.tls_key, listen on 127.0.0.1, or say {key}"
                 )
 
     def _check_peers(self) -> None:
         mutual = self.tls is not None and self.tls.client_ca is not None
-        if not mutual and (self.rm_identities or self.operators or self.viewers):
-            raise SettingsError("--rm-identity, --operator and --viewer need --tls-client-ca")
+        named = ("operators", "viewers", "rm_identities")
+        for name in () if mutual else filter(partial(getattr, self), named):
+            raise SettingsError(f"access.{name} needs server.tls_client_ca")
         if self.viewer_tokens and not (mutual or self.rm_tokens or self.operator_tokens):
             raise SettingsError(
-                "--viewer-token needs --operator-token, --rm-token or --tls-client-ca: "
-                "without them everybody may do everything"
+                "access.viewer_token_files needs access.operator_token_files, access.rm_token_files or "
+                "server.tls_client_ca: without them everybody may do everything"
             )
         if self.rm_tokens or self.operator_tokens:
+            key = "access.rm_token_files" if self.rm_tokens else "access.operator_token_files"
             if mutual:
-                raise SettingsError(
-                    "--rm-token and --operator-token are for a server without --tls-client-ca"
-                )
+                raise SettingsError(f"{key} cannot be used with server.tls_client_ca")
             for address in self.exposed.values():
                 raise SettingsError(
-                    f"--rm-token and --operator-token need TLS on {address}, "
-                    "because anybody on the way could read the tokens"
+                    f"{key} needs TLS on {address}, because anybody on the way could read the tokens"
                 )
-        problem = self.peers.problem() or self.rms.problem()
-        if problem:
-            raise SettingsError(problem)
         affordable, _ = self.peers.affordable()
         if affordable < LEAST_CONNECTIONS:
             raise SettingsError("the limit of open files is too low: 256 or more are needed")
 
     def _check_coordination(self) -> None:
-        """Refuse a member that nobody could reach, or that keeps for itself what members share."""
+        """Refuse a member that others cannot reach, or that stores locally what members share."""
         if self.coordination is None:
             return
         if self.state_dir is not None and not self.coordination.on_one_host:
             raise SettingsError(
-                "--state-dir cannot be used with --coordination: the store keeps what is applied"
+                "server.state_dir cannot be used with coordination.store: the store keeps what is applied"
             )
         if not self.coordination.advertise and self.listen.is_wildcard:
             raise SettingsError(
-                "--coordination needs --advertise HOST:PORT, because others cannot reach this server "
+                "coordination.store needs coordination.advertise, because others cannot reach this server "
                 f"at {self.listen}"
-            )
-
-    def _check_journal(self) -> None:
-        """Refuse a journal that cannot be written."""
-        if self.journal is None:
-            return
-        if self.journal_size < LEAST_JOURNAL:
-            raise SettingsError(
-                f"--journal-size must be {LEAST_JOURNAL} bytes or more for each process: {self.journal_size}"
-            )
-        if find_spec("msgspec") is None:
-            raise SettingsError(
-                "--journal needs msgspec, which is not installed: pip install 'licorne-server[journal]'"
             )
 
     @property
@@ -346,7 +315,7 @@ class Settings:
 
     @property
     def worker(self) -> int:
-        """Number of the worker; 0 for a server that is none."""
+        """Number of the worker; 0 for a server that is no worker."""
         return 0 if self.coordination is None else self.coordination.worker
 
     @property
@@ -362,7 +331,7 @@ class Settings:
 
     @property
     def exposed(self) -> dict[str, Address]:
-        """The addresses without TLS that others can reach, by what is served there."""
+        """The addresses without TLS that others can reach, by the service there."""
         served = {
             "grpc": (self.listen, self.tls),
             "http": (self.http, self.http_tls),
@@ -380,21 +349,3 @@ class Settings:
         if self.reflection is not None:
             return self.reflection
         return self.tls is None or self.listen.is_loopback
-
-
-def _origin_problem(text: str) -> str:
-    """The problem of an origin, which has the form that browsers send; empty for none."""
-    scheme, _, host = text.partition("://")
-    known = scheme in ("http", "https") and host and host == host.lower()
-    if text == "*" or (known and not set(host) & set("/?#@* ,") and text.isascii()):
-        return ""
-    return f"--cors-origin: an origin such as https://ui.example:8443, or *, was expected: {text!r}"
-
-
-def _host_problem(text: str) -> str:
-    """The problem of a host name, which may have a port and a scheme; empty for none."""
-    name, colon, port = text.removeprefix("https://").removeprefix("http://").partition(":")
-    has_port = not colon or (port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16)
-    if text == "*" or (name and name.isascii() and not set(name) & set(" /?#@*,[]") and has_port):
-        return ""
-    return f"--http-host: a name such as licorne.example or https://x.y:8443, or *, was expected: {text!r}"

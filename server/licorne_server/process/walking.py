@@ -1,4 +1,4 @@
-"""Long readings in slices of time: between two of them others have their turn."""
+"""Reads of long lists in time slices: other tasks run between two slices."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -11,7 +11,7 @@ Slices = Callable[[], AbstractAsyncContextManager[Callable[[], bool]]]
 
 
 async def walked(steps: Iterable[T | None], slices: Slices) -> list[T]:
-    """Take all steps in slices; returns what they gave that is not None."""
+    """Run all steps in slices; returns their results that are not None."""
     given: list[T] = []
     rest, more = iter(steps), True
     while more:
@@ -21,7 +21,7 @@ async def walked(steps: Iterable[T | None], slices: Slices) -> list[T]:
 
 
 def _walk(steps: Iterator[T | None], given: list[T], over: Callable[[], bool]) -> bool:
-    """Take steps until the slice is over; returns True if there may be more."""
+    """Run steps until the slice is over; returns True if there may be more."""
     for one in steps:
         if one is not None:
             given.append(one)

@@ -5,7 +5,7 @@ for a failure. If only the engine stalls, or has ended, probes answer with the r
 lasts for the same time again, the process ends with an error. An address that is shut (`doors.py`)
 fails the probes, and the server stops at once: only a restart opens it again.
 
-Time is counted in looks of the watchdog. Between two looks at most twice the usual interval counts,
+Time is counted in checks of the watchdog. Between two checks at most twice the usual interval counts,
 so that a pause of the whole process is not mistaken for a stall of the server.
 """
 
@@ -25,11 +25,11 @@ from licorne_server.process.doors import Door
 log = structlog.get_logger("core.watchdog")
 
 LOOKS = 10
-"""Looks within the limit; at least one a second."""
+"""Checks within the limit; at least one a second."""
 
 MAX_INTERVAL = 1.0
 STOP_SECONDS = 30.0
-"""Seconds that a server may take to stop after the end of its engine."""
+"""Seconds within which a server has to stop after the end of its engine."""
 
 SHOWN_FRAMES = 20
 
@@ -38,7 +38,7 @@ FAILED, SHUT = 1, 8
 
 
 class Turning(Protocol):
-    """The part of an engine that another thread may read."""
+    """The part of an engine that the watchdog reads from its thread."""
 
     rounds: int
 
@@ -58,15 +58,15 @@ class Watched(Protocol):
 
     @property
     def failed(self) -> asyncio.Event:
-        """Set when only a restart will help: the server stops."""
+        """Set when only a restart will help; then the server stops."""
         ...
 
-    def fail(self, reason: str) -> None:
-        """Set `failed` for a reason, in the loop."""
+    def fail(self, reason: str, concern: str) -> None:
+        """Set `failed` for a reason, in the loop; `concern` is what it is about."""
         ...
 
     def stalled(self, reason: str) -> None:
-        """Note the reason of a stall, in the loop; an empty text is the end of the stall."""
+        """Note the reason of a stall, in the loop; an empty text stands for its end."""
         ...
 
 
@@ -74,7 +74,7 @@ class Watchdog:
     """Watches a server with its `doors` and the current event loop, from `start` to `stop`."""
 
     exit_code: int
-    """What a process with a failed server should end with."""
+    """Exit code for a process whose server has failed."""
 
     def __init__(
         self, server: Watched, limit: float, end: Callable[[str, int], None], doors: Sequence[Door] = ()
@@ -86,7 +86,7 @@ class Watchdog:
         """
         self.exit_code = FAILED
         self._doors = doors
-        # False once a server that stops may close its addresses.
+        # False once the server stops, and may close its addresses.
         self._is_asking = True
         self._server = server
         self._loop = asyncio.get_running_loop()
@@ -94,7 +94,7 @@ class Watchdog:
         self._limit = limit or inf
         self._end = end
         self._interval = min(self._limit / LOOKS, MAX_INTERVAL)
-        # True if the loop has called back since the last look; the engine's rounds at that look.
+        # True if the loop has called back since the last check; the engine's rounds at that check.
         self._answered = True
         self._rounds = -1
         # Seconds without progress of the loop, and of the engine.
@@ -114,16 +114,16 @@ class Watchdog:
         self._over.set()
 
     def leave_doors(self) -> None:
-        """Ask at no address any more, as a server that stops closes them."""
+        """Stop probing addresses, as a stopping server closes them."""
         self._is_asking = False
 
     def look(self, elapsed: float) -> None:
-        """Look once, `elapsed` seconds after the last look."""
+        """Check once, `elapsed` seconds after the last check."""
         counted = min(elapsed, 2 * self._interval)
         self._look_at_loop(counted)
         self._look_at_engine(counted)
         self._judge(max(self._loop_still, self._engine_still))
-        # A loop that does not turn answers nobody: that is a stall.
+        # A stalled loop answers no probe: that counts as a stall, not as a shut address.
         self._look_at_doors(0.0 if self._loop_still else counted)
         if self._server.failed.is_set():
             self._since_failure += counted
@@ -165,10 +165,10 @@ class Watchdog:
                 self.leave_doors()
                 self.exit_code = SHUT
                 log.critical("address shut", reason=reason)
-                self._call(self._server.fail, reason)
+                self._call(self._server.fail, reason, "listener")
 
     def _judge(self, still: float) -> None:
-        """Report the begin or end of a stall; end the process if the stall goes on."""
+        """Report the beginning or end of a stall; end the process if the stall continues."""
         if still < self._limit:
             if self._reported:
                 self._reported = ""

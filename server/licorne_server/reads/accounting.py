@@ -1,4 +1,4 @@
-"""Accounting: reads the meters of all partitions twice a minute, and keeps the sums of each hour."""
+"""Accounting: reads the meters of all partitions twice a minute, and sums them by hour."""
 
 import asyncio
 from collections.abc import Iterator
@@ -14,53 +14,47 @@ from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
 from licorne_server.process.clock import Clock, Periodic
 from licorne_server.process.fair import TimeSlices
-from licorne_server.process.settings import Settings
 from licorne_server.process.walking import walked
-from licorne_server.reads.accounting_file import AccountingFile
 from licorne_server.reads.resource_hours import HOUR, Hours, Place, Row
+from licorne_server.reads.stored_hours import StoredHours
+from licorne_server.store.documents.documents import StoreError
 
 log = structlog.get_logger("core.accounting")
 
 FLUSH_SECONDS = 30.0
-"""Seconds between two writes: what a server that is killed may lose."""
+"""Seconds between two writes: a killed server may lose the usage since the last one."""
 
 FRESH_SECONDS = 1.0
-"""Seconds for which what was read is good enough for a reader."""
+"""Seconds for which a reading of the meters is reused."""
 
 PEER = "accounting"
 
 
 class Accounting(Periodic):
-    """Resource-hours by hour; with a file they survive the server."""
+    """Resource-hours by hour; stored ones survive the server."""
 
     def __init__(
-        self, views: Views, clock: Clock, time_slices: TimeSlices, file: AccountingFile | None
+        self, views: Views, clock: Clock, time_slices: TimeSlices, stored: StoredHours | None
     ) -> None:
         """Start without hours; `start` begins to read meters, in the time slices of readers."""
         super().__init__("accounting", clock, FLUSH_SECONDS)
         self.hours = Hours()
         self._views = views
         self._time_slices = time_slices
-        self._file = file
+        self._stored = stored
         self._seen: dict[PartitionName, dict[Owner, Metered]] = {}
         self._read_at, self._fresh_until = clock.now(), 0.0
         self._hour = int(self._read_at) // HOUR * HOUR
         self._turn = asyncio.Lock()
         self._is_failing = False
-        # Nothing is written into a directory that may be of another server.
         self._is_begun = False
+        # Stored hours are not overwritten before they were read.
+        self._is_read = stored is None
 
     async def begin(self) -> None:
-        """Read what was kept, and begin to account."""
-        if self._file is not None:
-            try:
-                self.hours, begun = await asyncio.to_thread(self._file.read)
-            except OSError as error:
-                self._failed(error)
-                self._file = None
-            else:
-                self._hour = begun or self._hour
+        """Read the stored hours, and begin to account. After a failure a later write reads them first."""
         self._is_begun = True
+        await self._restore()
         self.start()
 
     async def end(self) -> None:
@@ -72,20 +66,20 @@ class Accounting(Periodic):
     async def _work(self) -> float:
         await self.flush()
         now = self._clock.now()
-        # At the end of an hour, so that nothing has to be divided between two.
+        # Also at the end of an hour, so that no usage has to be divided between two.
         return min(now + FLUSH_SECONDS, (now // HOUR + 1) * HOUR)
 
     async def present(self) -> Hours:
         """All hours, up to a second ago."""
         if self._clock.now() >= self._fresh_until:
             async with self._turn:
-                # Those who have waited take what the first one read.
+                # Callers that have waited reuse the reading of the first one.
                 if self._clock.now() >= self._fresh_until:
                     await self._read()
         return self.hours
 
     async def flush(self) -> None:
-        """Add what was used since the last time, and write it."""
+        """Add the usage since the last time, and write it."""
         async with self._turn:
             await self._read()
             await self._write()
@@ -109,7 +103,7 @@ class Accounting(Periodic):
                         self._add(name, found, begin, now)
 
     def _add(self, name: PartitionName, found: Metered, begin: float, now: float) -> None:
-        """Add what an owner has used since it was read last."""
+        """Add the usage of an owner since its last reading."""
         seen = self._seen.setdefault(name, {})
         before = seen.get(found.owner)
         seen[found.owner] = found
@@ -126,33 +120,35 @@ class Accounting(Periodic):
         if not row.is_empty:
             self.hours.spread(min(begin, now), now, Place(name, *found.owner), row)
 
-    async def _write(self) -> None:
-        """Write the present hour, and those that are over since the last time behind the others."""
-        if self._file is None:
+    async def _restore(self) -> None:
+        """Add what was counted meanwhile to the stored hours, unless they cannot be read now."""
+        if self._stored is None or self._is_read:
             return
-        present = int(self._read_at) // HOUR * HOUR
         try:
-            for hour in [hour for hour in self.hours.by_hour if self._hour <= hour < present]:
-                rows = dict(self.hours.hour(hour))
-                await asyncio.to_thread(self._file.replace_now, hour, rows)
-                await asyncio.to_thread(self._file.append, hour, rows)
-                self._hour = hour + HOUR
-            self._hour = present
-            await asyncio.to_thread(self._file.replace_now, present, dict(self.hours.hour(present)))
-        except OSError as error:
+            hours = await self._stored.read()
+        except StoreError as error:
+            self._failed(error)
+            return
+        for hour, rows in self.hours.by_hour.items():
+            for place, row in rows.items():
+                hours.add(hour, place, row)
+        self.hours, self._is_read = hours, True
+
+    async def _write(self) -> None:
+        """Write the hours that changed since the last time, up to the present one."""
+        await self._restore()
+        if self._stored is None or not self._is_read:
+            return
+        try:
+            await self._stored.write(self.hours, self._hour)
+        except StoreError as error:
             self._failed(error)
         else:
             self._is_failing = False
+            self._hour = int(self._read_at) // HOUR * HOUR
 
-    def _failed(self, error: OSError) -> None:
-        """Note a refusal of the disk, once until it is over."""
+    def _failed(self, error: StoreError) -> None:
+        """Log a failure of the store, once until a write succeeds."""
         if not self._is_failing:
-            log.error("accounting not written", error=str(error))
+            log.error("accounting not stored", error=str(error))
         self._is_failing = True
-
-
-def accounting_of(settings: Settings, views: Views, clock: Clock, time_slices: TimeSlices) -> Accounting:
-    """The accounting of a server, in its state directory if it has one."""
-    folder = settings.state_dir
-    file = None if folder is None else AccountingFile(folder, settings.worker)
-    return Accounting(views, clock, time_slices, file)

@@ -1,4 +1,4 @@
-"""`ListBudgets` of `licorne.v1.State`: messages, and what several members say together."""
+"""`ListBudgets` of `licorne.v1.State`: messages, and the merged answers of several members."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,7 +33,7 @@ def budget_message(budget: BudgetState, may_see: MaySee) -> pb.Budget:
 
 
 def merged_budgets(_: Any, answers: Sequence[pb.ListBudgetsResponse]) -> Message:
-    """Budgets as this member has them, with what the RMs of other members use."""
+    """The budgets of this member, with the use of other members' RMs added."""
     whole = answers[0]
     budgets = {budget.name: budget for budget in whole.budgets}
     places = {

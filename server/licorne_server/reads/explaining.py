@@ -16,6 +16,7 @@ from licorne_core.messages.reasons import (
     PreemptionCheck,
     QueueCheck,
     RunningCheck,
+    SizeCheck,
     StateCheck,
 )
 from licorne_core.messages.reports import Explanation
@@ -62,6 +63,8 @@ def _check_message(check: Check) -> pb.Check:
     code = "" if check.passed else check.code
     message = pb.Check(passed=check.passed, code=code, message=check.message())
     match check:
+        case SizeCheck():
+            _add_size(message, check)
         case PartitionCheck():
             message.kind, message.subject = "partition", check.partition
         case StateCheck() | HeldCheck():
@@ -115,6 +118,15 @@ def _add_quota(message: pb.Check, check: LimitCheck | QueueCheck) -> None:
         message.kind, message.subject = "queue", check.queue
     message.used.update(amounts(check.allocated))
     message.limit.update(amounts(check.max))
+
+
+def _add_size(message: pb.Check, check: SizeCheck) -> None:
+    """The greatest amount that is wanted of each type, and the least that there is at most."""
+    message.kind = "size"
+    for bound in check.bounds:
+        for name, value in bound.most.items():
+            message.requested[name] = bound.wanted[name]
+            message.limit[name] = min(value, message.limit.get(name, value))
 
 
 def _add_nodes(message: pb.Check, check: NodesCheck) -> None:

@@ -1,6 +1,6 @@
-"""Calls of `licorne.v1.State` that list what an extension of the core reports.
+"""Calls of `licorne.v1.State` that list reports of the core's extensions.
 
-Such an answer is long and made without a pause, so that one is made at a time, for all who ask.
+Such an answer is long and made without a pause, so only one is made at a time, for all its callers.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ FRESH_SECONDS = 1.0
 
 
 class _Answer(NamedTuple):
-    """An answer, and since when it is made, in unix seconds."""
+    """An answer, and the time at which its making began, in unix seconds."""
 
     time: float
     making: asyncio.Task[Message]
@@ -33,7 +33,7 @@ class _Answer(NamedTuple):
 
 
 class ListCall:
-    """One of these calls."""
+    """One of these calls, with its last answer."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class ListCall:
         resolve: Callable[[str, Any], PartitionName],
         now: Callable[[], float],
     ) -> None:
-        """`resolve` gives the partition of a name, if the caller may see it; `now` unix seconds."""
+        """`resolve` gives the partition of a name, if the caller may see it; `now` gives unix seconds."""
         self._listed = listed
         self._sources = sources
         self._resolve = resolve
@@ -50,7 +50,7 @@ class ListCall:
         self._answers: dict[PartitionName, _Answer] = {}
 
     async def answer(self, request: Any, context: Any) -> Message:
-        """The list of a partition; it may be a second old."""
+        """The list of a partition; it may be up to `FRESH_SECONDS` old."""
         partition = self._resolve(request.partition, context)
         now = self._now()
         self._answers = {
@@ -60,7 +60,7 @@ class ListCall:
         if made is None:
             peer = self._sources.access.caller(context).peer
             made = self._answers[partition] = _Answer(now, asyncio.create_task(self._make(partition, peer)))
-        # This caller may leave while others wait for the same answer.
+        # This caller may be cancelled while others wait for the same answer.
         return await asyncio.shield(made.making)
 
     async def _make(self, partition: PartitionName, peer: str) -> Message:

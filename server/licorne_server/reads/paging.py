@@ -21,7 +21,7 @@ MAX_DIGITS = 19
 """Digits of a number in a token, at most."""
 
 MAX_PAGE_BYTES = 1024 * 1024
-"""Bytes at which a page ends, however few rows it has: by default clients take 4 MiB."""
+"""Bytes at which a page ends, however few rows it has: by default clients accept 4 MiB."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,7 +33,7 @@ def cost_in_bytes(row: Message | None) -> int:
 
 
 class Page(Generic[T, R]):
-    """A page of a list. Items that have no row, or are gone by then, are left out."""
+    """A page of a list. Items without a row, or removed meanwhile, are left out."""
 
     def __init__(
         self,
@@ -44,10 +44,10 @@ class Page(Generic[T, R]):
         budget: int = 0,
         cost: Callable[[Any], int] = cost_in_bytes,
     ) -> None:
-        """A page of at most `size` rows, or PAGE_SIZE for 0; `filled` makes them.
+        """A page of at most `size` rows, or PAGE_SIZE for 0; `filled` makes the rows.
 
-        It ends too once the `cost` of its items, each given as its row, has reached the budget:
-        MAX_PAGE_BYTES for 0. A slice may end where a None stands in place of an item.
+        It also ends once the `cost` of its rows has reached the budget:
+        MAX_PAGE_BYTES for 0. A time slice may end at a None in place of an item.
         """
         self.rows: list[R] = []
         self.last: T | None = None
@@ -82,7 +82,7 @@ class Page(Generic[T, R]):
 
 
 async def filled(page: Page[T, R], slices: Slices) -> Page[T, R]:
-    """The same page, filled in slices."""
+    """The same page, filled in time slices."""
     await walked(page.steps(), slices)
     return page
 
@@ -90,7 +90,7 @@ async def filled(page: Page[T, R], slices: Slices) -> Page[T, R]:
 def queues_after(views: Views, partition: PartitionName, path: str) -> Iterator[QueueReport | None]:
     """The queues that come after a path, or all for the empty one: parents first, then by name.
 
-    There need not be a queue of that path any more. A queue is read when its turn comes. There is a
+    The queue of that path need not exist any more. Each queue is read when it is reached. There is a
     None wherever the reader may pause.
     """
     behind = _names(path)
@@ -118,9 +118,9 @@ def _names(path: str) -> tuple[str, ...]:
 
 
 def read_preemption_token(token: str) -> int | None:
-    """The number of the record behind which the next page begins; None for the first page.
+    """The number of the record after which the page begins; None for the first page.
 
-    That record may have gone meanwhile, and with it all that were older.
+    That record and all older ones may have been dropped meanwhile.
 
     Raises:
         CallError: the text is no token of this list.
@@ -139,7 +139,7 @@ _Place = tuple[str, float, str, str]
 def reservations_after(
     views: Views, partition: PartitionName, token: str
 ) -> Iterator[ReservationReport | None]:
-    """The reservations that come after the one that a token names, or all for the empty token.
+    """The reservations after the one named by a token, or all for an empty token.
 
     That reservation need not exist any more.
 

@@ -1,4 +1,4 @@
-"""Why asks wait, in sum: rows of the core as the answer of `State.ListReasons`, and answers of members."""
+"""Sums of the reasons why asks wait, from rows of the core, or from members' `State.ListReasons`."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.messages.reports import WaitingAsks
-from licorne_core.values.ids import PartitionName
+from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.resources import charge
+from licorne_core.views import Views
+from licorne_core.views.applications import AppReport
 from licorne_server.reads.reports import amounts
 
 MOST_QUEUES = 5
@@ -19,14 +21,14 @@ PART = 250
 
 
 class ReasonRows(NamedTuple):
-    """All waiting asks of a partition, and the time of it, in unix seconds."""
+    """All waiting asks of a partition, and the time of the reading, in unix seconds."""
 
     time: float
     rows: tuple[WaitingAsks, ...]
 
 
 class _Where(NamedTuple):
-    """Queue of asks, and the queue, user or group that stops them."""
+    """Queue of asks, and the queue, user or group that blocks them."""
 
     partition: str
     queue: str
@@ -35,7 +37,7 @@ class _Where(NamedTuple):
 
 @dataclass(slots=True)
 class _Sum:
-    """Asks with one code; `most` is the number of asks that the example is one of."""
+    """Asks with one code; `most` is the number of asks in the group of the example."""
 
     asks: int = 0
     resources: dict[str, int] = field(default_factory=dict)
@@ -46,7 +48,7 @@ class _Sum:
     most: int = 0
 
     def show(self, app_id: str, key: str, asks: int) -> None:
-        """One of so many asks; the largest number is shown."""
+        """Offer an example from a group of `asks` asks; that of the largest group is shown."""
         if asks > self.most:
             self.most, self.example = asks, (app_id, key)
 
@@ -55,7 +57,7 @@ class ReasonSum:
     """Adds up rows and answers, by code."""
 
     def __init__(self, queue: str = "") -> None:
-        """Count the asks of a queue and of those below it; of all for the empty path."""
+        """Count the asks of a queue and of those below it; of all for an empty path."""
         self._queue = queue.lower()
         self._sums: dict[str, _Sum] = {}
 
@@ -76,7 +78,7 @@ class ReasonSum:
                 yield
 
     def add_answer(self, answer: pb.ListReasonsResponse) -> None:
-        """Add the answer of another member: it has other partitions."""
+        """Add the answer of another member: each member has different partitions."""
         for reason in answer.reasons:
             found = self._sums.setdefault(reason.code, _Sum())
             found.asks += reason.asks
@@ -118,8 +120,17 @@ def _most_first(item: tuple[Any, int]) -> tuple[int, Any]:
 
 
 def merged_reasons(_: Any, answers: Sequence[pb.ListReasonsResponse]) -> pb.ListReasonsResponse:
-    """The answers of all members as one, as of the time of the oldest."""
+    """The merged answers of all members, with the time of the oldest."""
     whole = ReasonSum()
     for answer in answers:
         whole.add_answer(answer)
     return whole.message(min(answer.time for answer in answers))
+
+
+def reason_to_wait(views: Views, partition: PartitionName, name: AppId, app: AppReport) -> str:
+    """Code and text of the check that stops the first ask, or why it was rejected; empty for none."""
+    if app.message or not app.pending_count:
+        return app.message
+    first = views.first_obstacle(partition, name)
+    text = views.obstacle_text(partition, name, first.key, first.code)
+    return f"{first.code}: {text}" if text else first.code

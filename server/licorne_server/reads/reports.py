@@ -29,12 +29,12 @@ R = TypeVar("R")
 
 
 def amounts(size: Resources | None) -> Mapping[str, int]:
-    """A resource, its amounts clamped to the range of the wire."""
+    """The amounts of a resource, clamped to the range of the wire format."""
     return {name: clamp(value) for name, value in size.items()} if size else {}
 
 
 EMPTY: Final[list[str]] = []
-"""Fields of messages that nothing fills, as no report has them; none while all extensions are there."""
+"""Fields of messages that no report fills; empty if all extensions are installed."""
 
 _UNITS: Mapping[Any, Unit] = {Resources: amounts, Moment: nanoseconds}
 
@@ -42,10 +42,10 @@ _UNITS: Mapping[Any, Unit] = {Resources: amounts, Moment: nanoseconds}
 def filled(
     message: type[M], report: type[R], names: Mapping[str, Source | None] | None = None
 ) -> Callable[[R], M]:
-    """The function that makes a message of a report; `names` has sources of other names.
+    """Make the function that turns a report into a message; `names` maps fields with other sources.
 
-    A field with None there is filled by the caller. One that the report lacks is that of an extension which
-    is not there.
+    A field mapped to None is filled by the caller. A field that the report lacks belongs to an extension that
+    is not installed.
     """
     known, own = names or {}, types_of(report)
     sources = {item.name: known.get(item.name, item.name) for item in message.DESCRIPTOR.fields}
@@ -55,7 +55,7 @@ def filled(
 
 
 def mark_message(mark: OperatorMark | None) -> pb.OperatorMark | None:
-    """What an operator did; None for nothing."""
+    """The mark of an operator; None without one."""
     if mark is None:
         return None
     return pb.OperatorMark(by=mark.by, time=nanoseconds(mark.time), message=mark.message)
@@ -65,7 +65,7 @@ partition_message = filled(pb.Partition, PartitionReport)
 
 
 def _of_extensions(of: str) -> dict[str, Source]:
-    """Fields with reports of their own, by their names."""
+    """Fields of extensions with reports of their own, by name."""
     reports: Iterable[Reports] = table(of).values()
     return {item.field: (item.field, item.unit(filled(item.message, item.report))) for item in reports}
 
@@ -95,6 +95,7 @@ application_message = filled(
         "task_groups": lambda app: map(_task_group_message, app.task_groups),
         "asks": None,
         "allocations": None,
+        "reason": None,
         "hold": lambda app: mark_message(app.hold),
         "change": lambda app: mark_message(app.change),
     },
@@ -134,7 +135,7 @@ _allocation_message = filled(
 
 
 def allocation_message(report: AllocationReport) -> pb.Allocation:
-    """One allocation, with what is said of a victim."""
+    """One allocation, with the preemption of a victim."""
     message = _allocation_message(report.allocation)
     message.stopping = report.stopping
     if report.stay is not None:
@@ -223,7 +224,7 @@ _queue_usage: Callable[[QueueUsage], dict[str, Any]] = renamed(
 
 
 def usage_messages(reports: Iterable[UsageReport | None]) -> Iterator[pb.Usage | None]:
-    """Usage of each user or group, queue by queue; a None wherever the reader may pause."""
+    """Usage of each user or group, queue by queue; None where the reader may pause."""
     for report in reports:
         if report is None:
             yield None
@@ -260,6 +261,6 @@ def rm_message(rm: Rm, report: RmReport, caps: RmCaps) -> pb.ResourceManager:
     message = _rm_message(report)
     message.connected = rm.connected
     message.since = nanoseconds(rm.since)
-    message.over_session = rm.session is not None
+    message.over_session = not rm.session.over_si
     message.caps.CopyFrom(_counts_message(caps))
     return message

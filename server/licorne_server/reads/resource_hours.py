@@ -1,6 +1,6 @@
 """Resource-hours by hour, partition, queue, user and group: sums, bounded in rows and in days.
 
-Amounts are kept as whole numbers, times microseconds, so that sums are exact and cannot overflow.
+Amounts times microseconds are stored as whole numbers, so that sums are exact and cannot overflow.
 """
 
 import json
@@ -21,7 +21,7 @@ MICROSECONDS = 1_000_000
 PER_HOUR = HOUR * MICROSECONDS
 
 MOST_ROWS = 100_000
-"""Rows of all hours; of more the oldest hours are dropped, whole: some 50 MB."""
+"""Rows of all hours, at most, about 50 MB; beyond that whole hours are dropped, the oldest first."""
 
 MOST_DAYS = 400
 OTHERS = "(others)"
@@ -30,7 +30,7 @@ KINDS = ("queue", "user", "group")
 
 
 class Place(NamedTuple):
-    """Whose usage a row has; user and group are empty for none."""
+    """The owner of a row's usage; user and group are empty for none."""
 
     partition: str
     queue: str
@@ -39,13 +39,13 @@ class Place(NamedTuple):
 
     @property
     def others(self) -> "Place":
-        """The place of all others of the partition."""
+        """The place for all further usage of the partition."""
         return Place(self.partition, OTHERS, OTHERS, "")
 
 
 @dataclass(slots=True)
 class Row:
-    """What one place has used in an hour, in amounts times microseconds."""
+    """The usage of one place in an hour, in amounts times microseconds."""
 
     used: dict[str, int] = field(default_factory=dict)
     ended: int = 0
@@ -62,7 +62,7 @@ class Row:
 
     @property
     def is_empty(self) -> bool:
-        """True if there is nothing to tell."""
+        """True if all values are 0."""
         return not (self.ended or self.preempted or any(self.used.values()) or any(self.lost.values()))
 
 
@@ -75,7 +75,7 @@ class Hours:
         self.rows = 0
 
     def add(self, hour: int, place: Place, row: Row) -> None:
-        """Add to the row of a place; of too many rows the oldest hours go, but never the last."""
+        """Add to the row of a place; above `MOST_ROWS` the oldest hours are dropped, but never the last."""
         rows = self.by_hour.get(hour)
         if rows is None:
             rows = self.by_hour[hour] = {}
@@ -98,7 +98,7 @@ class Hours:
         known.add(row)
 
     def spread(self, begin: float, end: float, place: Place, row: Row) -> None:
-        """Add what was used from `begin` to `end`, evenly over the hours between; ends count in the last."""
+        """Add usage from `begin` to `end`, spread evenly over the hours; ends count in the last hour."""
         first, last = int(begin) // HOUR * HOUR, max(int(begin), int(end)) // HOUR * HOUR
         left = dict(row.used)
         for hour in range(max(first, last - MOST_DAYS * 24 * HOUR), last, HOUR):
@@ -115,7 +115,7 @@ class Hours:
 
     @property
     def kept_since(self) -> int:
-        """The oldest hour; 0 for none."""
+        """The oldest retained hour, in unix seconds; 0 for none."""
         return next(iter(self.by_hour), 0)
 
     def _drop_before(self, oldest: int) -> None:
@@ -161,9 +161,9 @@ class Summary:
     async def page(
         self, token: str, size: int, slices: Slices, budget: int = 0
     ) -> pb.ListResourceHoursResponse:
-        """The sums by partition and name, behind those of a token, made in slices.
+        """A page of the sums by partition and name, after those of a token, made in time slices.
 
-        It ends too at `budget` bytes, see `Page`.
+        The page also ends at `budget` bytes, see `Page`.
 
         Raises:
             CallError: the token is not from this list.
@@ -177,7 +177,7 @@ class Summary:
 
 
 def read_token(token: str) -> tuple[str, str] | None:
-    """The partition and the name behind which a page begins; None for the first page.
+    """The partition and the name after which a page begins; None for the first page.
 
     Raises:
         CallError: the text is no token of this list.
@@ -194,7 +194,7 @@ def read_token(token: str) -> tuple[str, str] | None:
 
 
 class Wanted(NamedTuple):
-    """The hours, partitions and sums that somebody asks for."""
+    """The hours, partitions and sums of a request."""
 
     by: str
     first: int
@@ -206,10 +206,10 @@ class Wanted(NamedTuple):
 
     @classmethod
     def of(cls, by: str, since: float, until: float, partition: str, now: float) -> "Wanted":
-        """What a request means, with times in unix seconds, 0 for none.
+        """Read a request, with times in unix seconds, 0 for none.
 
         Raises:
-            CallError: there are no such sums.
+            CallError: there are no sums by `by`, or no such hours.
         """
         by = by or KINDS[0]
         if by not in KINDS:
@@ -217,11 +217,11 @@ class Wanted(NamedTuple):
         return cls(by, int(since) // HOUR * HOUR, until or now + 1, partition)
 
     def has(self, partition: str) -> bool:
-        """True for a partition that is asked for."""
+        """True for a requested partition."""
         return not self.partition or self.partition in (partition, bare_partition(PartitionName(partition)))
 
     async def summed(self, hours: Hours, may_see: Callable[[str], bool], slices: Slices) -> "Summary":
-        """The sums over the partitions that the caller may see, made in slices."""
+        """The sums over the partitions that the caller may see, made in time slices."""
         total = Summary(self.by)
         chosen = [rows for hour, rows in hours.by_hour.items() if self.first <= hour < self.behind]
 
@@ -235,9 +235,9 @@ class Wanted(NamedTuple):
 def merged_hours(
     request: pb.ListResourceHoursRequest, answers: Sequence[pb.ListResourceHoursResponse]
 ) -> pb.ListResourceHoursResponse:
-    """A page of the sums of all members, from such a page of each.
+    """A page of the sums of all members, merged from one page of each.
 
-    Rows behind the end of any member's page are left for the next one. An RM that has moved has a part
+    Rows after the end of any member's page are left for the next page. An RM that has moved has a part
     of its hours on each member that served it.
     """
     ends = [end for answer in answers if (end := read_token(answer.next_page_token)) is not None]
@@ -277,5 +277,5 @@ def hours_message(partition: str, name: str, row: Row) -> pb.ResourceHours:
 
 
 def in_hours(used: Mapping[str, int]) -> dict[str, float]:
-    """Amounts times hours; names without any are left out."""
+    """Convert to amounts times hours; zeros are left out."""
     return {name: value / PER_HOUR for name, value in sorted(used.items()) if value}

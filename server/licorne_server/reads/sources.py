@@ -1,15 +1,19 @@
-"""Sources of the answers of the HTTP listeners."""
+"""Sources of the answers over HTTP and gRPC: functions and state of the other rooms, and state dumps."""
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from aiohttp import web
 
+from licorne.v1 import state_pb2 as pb
 from licorne_core.config.extra import ExtraConfig
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.views import Views
+from licorne_server.engine.audits import Audits
 from licorne_server.engine.journal.records import JournalState
 from licorne_server.process.fair import TimeSlices
 from licorne_server.process.loop import SlowSteps
@@ -18,6 +22,7 @@ from licorne_server.reads.history.samples import Sample
 from licorne_server.reads.members import Members
 from licorne_server.reads.reasons import ReasonRows
 from licorne_server.reads.resource_hours import Hours
+from licorne_server.reads.verdict import SERVER, Verdicts
 from licorne_server.rms.budgets.members import BudgetState
 from licorne_server.rms.event_log import EventLogs
 from licorne_server.rms.rm import Rm
@@ -37,9 +42,11 @@ class Status:
     started: bool = False
     draining: bool = False
     failure: str = ""
-    """Reason for the end of all scheduling; empty while all is well."""
+    """Reason for the end of all scheduling; empty without one."""
+    failed: str = SERVER
+    """Concern of that failure: the server, or a listener."""
     stall: str = ""
-    """Reason for a stall of scheduling; empty while all is well."""
+    """Reason for a stall of scheduling; empty without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +102,7 @@ def _events(rm: Rm, logs: EventLogs) -> EventFigures:
     return EventFigures(
         noted=log.next_id,
         kept=log.next_id - log.lowest_id,
-        told=0 if rm.session is None else rm.session.next_event,
+        told=rm.session.next_event,
         memory=log.memory,
         watchers=log.watchers,
     )
@@ -119,7 +126,7 @@ class Figures:
     collections: int = 0
     """Full passes of the garbage collector that were made in idle moments."""
     collection_seconds: float = 0.0
-    """Seconds spent in collections."""
+    """Seconds spent in these passes."""
     slow: SlowSteps = field(default_factory=SlowSteps)
     """Steps that blocked the loop."""
     memory: int = 0
@@ -127,7 +134,7 @@ class Figures:
     memory_limit: int = 0
     """Bytes; 0 for none."""
     shortage: int = 0
-    """Work that is refused for lack of memory: 0 none, 1 new work, 2 all work."""
+    """Refused work for lack of memory: 0 none, 1 new work, 2 all work."""
     inbox: int = 0
     """Waiting commands."""
     commands: int = 0
@@ -140,7 +147,7 @@ class Figures:
 
 
 ReasonsOf = Callable[[PartitionName], Awaitable[ReasonRows]]
-"""Gives the waiting asks of a partition; raises NotFound."""
+"""Gives the waiting asks of a partition; raises NotFound for an unknown one."""
 
 
 async def _no_reasons(_: PartitionName) -> ReasonRows:
@@ -154,7 +161,11 @@ async def _no_hours() -> Hours:
 Call = Callable[[str, bytes, Caller, str], Awaitable[bytes]]
 """Gives the response to a method, its request, its caller, and the caller's address as gRPC writes it.
 
-It raises CallError."""
+It raises CallError if the call fails."""
+
+
+async def _no_rm(_: str) -> str:
+    return ""
 
 
 async def _no_call(method: str, request: bytes, caller: Caller, address: str) -> bytes:
@@ -170,7 +181,7 @@ class Sources:
     started_time: float
     now: Callable[[], float]
     rm_state: Callable[[RmId], Awaitable[str]]
-    """Requests the part of an RM in a state dump: a JSON document, which may be an error."""
+    """Requests an RM's part of a state dump: a JSON document, which may contain an error."""
     access: Access = field(default_factory=Access)
     """Rights of callers; by default everything is open to all."""
     cors_origins: frozenset[str] = frozenset()
@@ -193,19 +204,54 @@ class Sources:
     recorder: Recorder
     """The history of queues, nodes and RMs."""
     revisions: Callable[[RmId], Revisions | None] = lambda _: None
-    """Configurations of an RM, and what operators did there."""
+    """Gives the configurations of an RM, and the acts of operators."""
     events: EventLogs = field(default_factory=lambda: EventLogs(lambda _: ExtraConfig()))
     time_slices: TimeSlices = field(default_factory=lambda: TimeSlices(lambda: False))
     ownership: Ownership = field(default_factory=lambda: Alone(0))
     members: Members | None = None
-    """The other members of the deployment; None for a server that is alone."""
+    """The other members of the deployment; None for a server without others."""
+    first_rm: Callable[[str], Awaitable[str]] = _no_rm
+    """Gives the first RM of all members with a partition of that bare name, by id, or an empty text; any RM
+    for an empty name. It raises CallError while a member does not answer."""
     worker: int = 0
-    """Number of this worker; 0 for a server that is none."""
+    """Number of this worker; 0 for a server that is no worker."""
     call: Call = _no_call
     """Carries out a gRPC call for a caller of HTTP."""
     journal: JournalState | None = None
     """The journal of commands; None if there is none."""
+    audits: Audits | None = None
+    """The audits of the books; None for a server without them."""
+    explained: Sequence[Callable[[PartitionName, pb.ExplainResponse, float], Iterator[None]]] = ()
+    """Complete the explanation of an ask, as of a time; the reader may pause at each step."""
+    troubles: Callable[[], Iterable[tuple[str, str]]] = tuple
+    """Gives concern and text of everything that could not be read or stored, and still cannot."""
+    verdicts: Verdicts = field(default_factory=Verdicts)
 
 
 SOURCES = web.AppKey("sources", Sources)
-"""The sources of an application."""
+"""Key of the sources in an aiohttp application."""
+
+
+class DumpInProgress(Exception):
+    """Another caller is receiving a dump."""
+
+    def __init__(self) -> None:
+        """Make the error with its fixed reason."""
+        super().__init__("a state dump is being sent already")
+
+
+class Dumps(Protocol):
+    """Makes dumps, one at a time."""
+
+    def dump(
+        self, rm_id: str, peer: str, *, alone: bool = False
+    ) -> AbstractAsyncContextManager[AsyncGenerator[bytes, None]]:
+        """The dump of all RMs, or of one, in chunks of UTF-8 that are made while they are read.
+
+        The dump of all RMs includes those of all other members, unless `alone` is set.
+
+        Raises:
+            DumpInProgress: another caller is receiving a dump.
+            NotFound: the RM is not registered.
+        """
+        ...

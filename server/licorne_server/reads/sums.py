@@ -1,4 +1,4 @@
-"""Calls of `licorne.v1.State` that add up over all partitions: why asks wait, and resource-hours."""
+"""Calls of `licorne.v1.State` that sum over all partitions: reasons why asks wait, and resource-hours."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +18,7 @@ from licorne_server.wire.responses import nanoseconds
 
 
 class Sums:
-    """Adds up what the caller may see."""
+    """Sums over the partitions that the caller may see."""
 
     def __init__(
         self,
@@ -26,13 +26,13 @@ class Sums:
         resolve: Callable[[str, Any], PartitionName],
         now: Callable[[], float],
     ) -> None:
-        """`resolve` gives the partition of a name, if the caller may see it; `now` unix seconds."""
+        """`resolve` gives the partition of a name, if the caller may see it; `now` gives unix seconds."""
         self._sources = sources
         self._resolve = resolve
         self._now = now
 
     async def reasons(self, request: pb.ListReasonsRequest, context: Any) -> Message:
-        """Why asks wait, in one partition or in all."""
+        """The reasons why asks wait, in one partition or in all."""
         if request.partition:
             names = [self._resolve(request.partition, context)]
         else:
@@ -47,7 +47,7 @@ class Sums:
         return total.message(nanoseconds(time))
 
     async def resource_hours(self, request: pb.ListResourceHoursRequest, context: Any) -> Message:
-        """A page of sums over hours; its token names the last of them."""
+        """A page of sums over hours; its token names the last sum."""
         since, until = request.since / 1e9, request.until / 1e9
         wanted = Wanted.of(request.by, since, until, request.partition, self._now())
         hours, slices = await self._sources.hours(), self._slices(context)

@@ -2,8 +2,8 @@
 
 The number of RMs is bounded, in all and for each peer (`RmBounds`). Where no place is free, a
 disconnected RM is evicted (`Eviction`), so that unused registrations do not keep others out. It
-belongs to the peer that asks, or to the peer with the most RMs: a peer with few RMs keeps them,
-however many others come.
+belongs to the peer that asks, or to the peer with the most RMs: a peer with few RMs does not lose
+them, however many RMs others register.
 """
 
 import asyncio
@@ -32,17 +32,17 @@ from licorne_server.store.configurations.history import Configurations, Unusable
 from licorne_server.store.configurations.memories import Memories
 from licorne_server.store.configurations.revisions import Revision, Revisions, extra_text
 from licorne_server.store.configurations.thread import ConfigThread, Origin
-from licorne_server.store.coordination.store import StoreError
+from licorne_server.store.documents.documents import StoreError
 from licorne_server.wire.errors import config_refused, exhausted, unavailable
 
 log = structlog.get_logger("core.admission")
 
 MAX_WHY = 240
-"""Characters of the history about why an applied configuration cannot be used."""
+"""Length limit, in characters, of the reason in the history why an applied configuration is unusable."""
 
 
 class Admission:
-    """The one door through which RMs come, over `si.v1` and over a session alike."""
+    """Admits new RMs, over `si.v1` and over a session alike."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class Admission:
         shortage: Callable[[], str],
     ) -> None:
         """`thread` parses configurations; `eviction` makes room for new RMs; `configurations` gives
-        the configuration that an RM is registered with, `memories` what its partitions remember.
+        the configuration of an RM at its registration, `memories` the state of its former partitions.
 
-        `shortage` gives the reason if there is no memory for one more RM, else the empty text.
+        `shortage` gives the reason if there is no memory for one more RM, or else an empty text.
         """
         self._engine = engine
         self._rms = rms
@@ -68,13 +68,13 @@ class Admission:
         self._memories = memories
         self._bounds = bounds
         self._shortage = shortage
-        # Held while the RMs are counted and one is added, so that there are never too many.
+        # Held while the RMs are counted and one is added, so that the bounds hold.
         self._adding = asyncio.Lock()
-        # Registrations that have begun cannot be given up any more.
+        # A registration that has begun cannot be cancelled any more.
         self._run_to_completion = RunToCompletion("registration")
 
     async def stop(self) -> None:
-        """Wait until the registrations that have begun are carried out."""
+        """Wait until the registrations under way are complete."""
         await self._run_to_completion.stop()
 
     async def register(
@@ -84,13 +84,13 @@ class Admission:
         caller: Caller,
         then: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Register an RM, dropping what it had; `config` is the text of its configuration.
+        """Register an RM, and drop its former state; `config` is the text of its configuration.
 
-        `caller` is the sender. The RM's lock is held meanwhile. While the text is parsed nothing
-        else of this RM is begun, and other RMs are served.
+        `caller` is the sender. The RM's lock is held meanwhile. While the text is parsed no
+        other request of this RM is begun; other RMs are served.
 
         If the caller is cancelled before the engine has the command, nothing is registered. After
-        that the RM is registered and `then` is carried out, and only then this returns. So the lock
+        that the RM is registered and `then` is carried out before this returns, so that the lock
         is held until both are done.
 
         Raises:
@@ -105,16 +105,17 @@ class Admission:
         parsed = await self._thread.parse(origin, applied.text if applied else config)
         with ExitStack() as stack:
             async with self._adding:
-                # Meanwhile others may have registered, or the server may have begun to stop.
+                # While this waited, others may have registered, or the server may have begun to stop.
                 self._rms.check_open()
                 while (other := await self._in_the_way(rm_id, caller.peer)) is not None:
                     await self._eviction.replace(other)
-                # The place is taken from here on; registering may take long, and others come.
+                # The place counts as taken from here on: registering may take long, and others may register
+                # meanwhile.
                 stack.enter_context(self._rms.arriving(rm_id, caller.peer))
             entry = _Entry(command, config, caller.peer, applied)
             failure = await self._run_to_completion.run(self._carry_out(entry, parsed, then))
             if failure is not None and applied is not None and _is_to_blame(failure):
-                # What was applied keeps no RM out: what the RM says comes into force instead.
+                # An unusable applied configuration refuses no RM: the RM's own configuration is used instead.
                 parsed = await self._thread.parse(origin, config)
                 entry = entry._replace(unusable=Unusable(applied.number, _shortened(failure)))
                 failure = await self._run_to_completion.run(self._carry_out(entry, parsed, then))
@@ -123,7 +124,7 @@ class Admission:
             raise config_refused(reason, failure.problems)
 
     async def _fetch(self, rm_id: RmId) -> None:
-        """Take over the revisions of an RM that registers here for the first time in its epoch.
+        """Load the stored revisions of an RM that registers here for the first time in its epoch.
 
         Raises:
             CallError: UNAVAILABLE, the store does not answer.
@@ -137,7 +138,7 @@ class Admission:
             raise unavailable(f"the configuration of RM {rm_id} cannot be read: {error}") from None
 
     async def _remembered(self, rm_id: RmId, config: SubmittedConfig) -> KeptByPartition:
-        """What the RM's partitions are to remember.
+        """The state of former partitions that the RM's partitions start with, by partition.
 
         Raises:
             CallError: UNAVAILABLE, the store does not answer.
@@ -161,7 +162,7 @@ class Admission:
             CallError: the RM is not owned here any more.
         """
         check_claimed(self._rms, entry.command.rm_id)
-        # Read no earlier: who hands out another default looks at the RMs that arrive.
+        # Read as late as this: a reload of the default also covers the RMs that are registering.
         usable = parsed or self._configurations.default.current
         command = entry.command
         after = self._configurations.after_registration(
@@ -173,7 +174,7 @@ class Admission:
             entry.unusable,
         )
         if after is not None and after.is_applied:
-            # What belongs to an applied configuration goes on with it.
+            # The extra configuration belongs to the applied configuration.
             command = replace(command, extra_config=after.current.extra_config)
         with self._configurations.expecting(after):
             marks = self._configurations.marks_of(command.rm_id)
@@ -192,10 +193,10 @@ class Admission:
         return None
 
     async def _in_the_way(self, rm_id: str, peer: str) -> Rm | None:
-        """The RM that has to go before this one is registered; None if there is a place.
+        """The RM that has to be evicted before this one is registered; None if there is a place.
 
         Raises:
-            CallError: RESOURCE_EXHAUSTED, there is no place and none may be taken.
+            CallError: RESOURCE_EXHAUSTED, there is no place, and no RM may be evicted.
         """
         if self._rms.find(rm_id) is not None:
             return None
@@ -227,13 +228,13 @@ class _Entry(NamedTuple):
     """The text of its configuration, as it was sent."""
     peer: str
     applied: Revision | None
-    """The applied revision that goes on whatever the RM says, if it can be used."""
+    """The applied revision, which replaces the RM's own text if it can be used; None without one."""
     unusable: Unusable | None = None
-    """The same, once it has proved unusable."""
+    """The applied revision, once it has proved unusable."""
 
 
 def _is_to_blame(failure: RegistrationFailed) -> bool:
-    """True if the configuration caused the refusal, not the RM or want of memory."""
+    """True if the configuration caused the refusal, not the RM or a lack of memory."""
     return all(problem.path != "rmID" for problem in failure.problems)
 
 
@@ -244,7 +245,7 @@ def _shortened(failure: RegistrationFailed) -> str:
 
 
 def _as_well(unusable: Unusable | None) -> str:
-    """Suffix of a refusal if the applied configuration cannot be used either."""
+    """Addition to a refusal if the applied configuration cannot be used either; else empty."""
     if unusable is None:
         return ""
     return f"; revision {unusable.number}, which was applied, cannot be used either: {unusable.why}"

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from licorne_core.messages.events.records import EventRecord, Fact
 
 LOOK_FACTS = 8
-"""Facts that are written between two checks for the end of the slice. A check takes as long as
-writing an event of a fact."""
+"""Facts encoded between two checks for the end of the slice. A check takes as long as
+encoding one event."""
 
 LOOK_BYTES = 16 * 1024
-"""Bytes that are written between two checks. A fact with thousands of resource types has many."""
+"""Bytes encoded between two checks: a fact with thousands of resource types takes many."""
 
 Encode = Callable[[int, EventRecord], bytes]
 """Turns an event and its id into the bytes that a reader wants."""
@@ -26,7 +26,7 @@ class Block:
     __slots__ = ("facts", "first_id", "forms", "size", "time")
 
     def __init__(self, first_id: int) -> None:
-        """Empty; the first event will have this id."""
+        """Start empty; the first event will have the id `first_id`."""
         self.first_id = first_id
         self.facts: list[Fact] = []
         self.time = 0.0
@@ -52,7 +52,7 @@ class Block:
 
 
 class Written:
-    """The events of a block in one form, as far as they are written."""
+    """The events of a block in one form, as far as they are encoded."""
 
     __slots__ = ("_data", "_ends", "_facts", "_first_id", "_next_fact", "encode")
 
@@ -61,7 +61,7 @@ class Written:
         self.encode = encode
         """Encoder of an event."""
         self._first_id = block.first_id
-        # The block's own list. The block itself would be a cycle.
+        # The list of the block; a reference to the block itself would be a cycle.
         self._facts = block.facts
         self._next_fact = 0
         self._data = bytearray()
@@ -73,7 +73,7 @@ class Written:
         return len(self._data)
 
     def write(self, over: Callable[[], bool]) -> None:
-        """Write on until all facts of the block are written, or the slice is over."""
+        """Continue until all facts of the block are encoded, or `over` says that the slice has ended."""
         facts, encode = self._facts, self.encode
         event_id = self._first_id + len(self._ends)
         parts: list[bytes] = []

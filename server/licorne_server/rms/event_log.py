@@ -1,6 +1,6 @@
 """The event log of each RM for subscribers (spec § 12.1): a bounded ring of facts.
 
-Facts go in as the core noted them, those of a command at a time. They become records, the published
+The facts of each command are appended as the core noted them. They become records, the published
 events, when they are read. Ids are given here: from 0, one for each record, and from 0 again with
 every registration of the RM.
 """
@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from enum import Enum
 
 from licorne_core.config.extra import ExtraConfig
-from licorne_core.messages.effects import Happened
 from licorne_core.messages.events.records import EventRecord, Fact
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import RmId
@@ -25,10 +24,10 @@ FACT_BYTES = 300
 """Estimated memory of a fact without its ask."""
 
 BLOCK_FACTS = 512
-"""Facts of a block, or more if they came together."""
+"""Facts of a block; more only if one command had more."""
 
 BLOCKS_IN_MEMORY = 64
-"""Share of the memory, as a divisor, at which a block is full as well."""
+"""Divisor of the memory bound: a block with this share of it is full as well."""
 
 DROPPED_BLOCKS = 8
 """Blocks dropped at a time, so that a shrinking ring does not block the loop."""
@@ -50,15 +49,15 @@ class Ending(Enum):
 
 
 class TooManyStreams(Exception):
-    """There is one subscriber too many; the text gives the bound that is reached."""
+    """A subscriber exceeds a bound; the text names the bound."""
 
 
 class EventLog:
     """The newest events of one registration of an RM.
 
     Its settings give the number of events. While the log is being read, those of the last seconds
-    are retained as well, however many they are, and for as long again after the last reader has
-    gone: a reader has that time to catch up, or to come back. Both are bounded by the memory that
+    are retained as well, however many they are, and for as long again after the last reader
+    leaves: a reader has that time to catch up, or to reconnect. Both are bounded by the memory that
     events take. There is no buffer for each reader: all read from the ring, each at its own speed.
     """
 
@@ -76,7 +75,7 @@ class EventLog:
     """Estimated bytes of the events."""
 
     def __init__(self, rm_id: RmId, settings: ExtraConfig, bounds: EventBounds = USUAL) -> None:
-        """Empty; the first id will be 0."""
+        """Start empty; the first id will be 0."""
         self.rm_id = rm_id
         self.instance = str(uuid.uuid4())
         self.settings = settings
@@ -85,17 +84,18 @@ class EventLog:
         self.next_id = 0
         self.memory = 0
         self._bounds = bounds
-        # Those before `_begin` are gone, and those before `_young` are older than the seconds.
+        self._block_size = bounds.memory // BLOCKS_IN_MEMORY
+        # Those before `_begin` were dropped, and those before `_young` are older than the seconds.
         self._blocks: list[Block | None] = []
         self._begin = 0
         self._young = 0
-        # When the last fact happened, and until when the seconds count without a reader.
+        # Time of the last fact, and the time until which events are retained by age without a reader.
         self._time = 0.0
         self._grows_until = 0.0
         self._readers = 0
-        # What was written for readers, and its block; the one that was read last comes last.
+        # Encoded events for readers, and their block; the most recently read is last.
         self._written: dict[Written, Block] = {}
-        # Set, and dropped, when facts come in; None while no reader waits.
+        # Set, and dropped, when facts are appended; None while no reader waits.
         self._news: asyncio.Event | None = None
         self._watchers = PeerQuota(
             settings.event_max_streams, settings.event_max_streams_per_host, self._too_many
@@ -104,11 +104,14 @@ class EventLog:
     def append(self, facts: Sequence[Fact], footprint: int = 0) -> None:
         """Append facts, and drop those that are too old now.
 
-        Their asks take `footprint` bytes of memory, estimated.
+        `footprint` is the estimated memory of their asks in bytes.
         """
         if not facts:
             return
-        block = self._open_block()
+        block = self._blocks[-1] if self._blocks else None
+        if block is None or len(block.facts) >= BLOCK_FACTS or block.size >= self._block_size:
+            block = Block(self.next_id)
+            self._blocks.append(block)
         block.facts += facts
         size = FACT_BYTES * len(facts) + footprint
         block.size += size
@@ -135,8 +138,8 @@ class EventLog:
     def read(self, start: int, count: int) -> Iterator[tuple[int, EventRecord]]:
         """At most `count` events from the id `start` on, each with its id.
 
-        Events that were dropped are left out. The events at the time of the call are read, even if
-        they are dropped before the reader is through.
+        Dropped events are left out. All events at the time of the call are read, even if
+        they are dropped before the reader reaches them.
         """
         start = max(start, self.lowest_id)
         stop = min(start + count, self.next_id)
@@ -162,7 +165,7 @@ class EventLog:
         return written
 
     async def news(self) -> None:
-        """Wait until something comes in, or the log ends."""
+        """Wait until a fact is appended, or the log ends."""
         if self._news is None:
             self._news = asyncio.Event()
         await self._news.wait()
@@ -197,15 +200,6 @@ class EventLog:
         """Number of subscribers."""
         return self._watchers.taken
 
-    def _open_block(self) -> Block:
-        """The last block, or a new one if that is full."""
-        last = self._blocks[-1] if self._blocks else None
-        most = self._bounds.memory // BLOCKS_IN_MEMORY
-        if last is None or len(last.facts) >= BLOCK_FACTS or last.size >= most:
-            last = Block(self.next_id)
-            self._blocks.append(last)
-        return last
-
     def _place_of(self, event_id: int) -> int:
         """Index of the block of an event in the log."""
         return bisect_right(self._blocks, event_id, self._begin, key=_first_id) - 1
@@ -230,7 +224,7 @@ class EventLog:
             self._begin = 0
 
     def _lowest_in_time(self) -> int:
-        """The id of the first event of a block that is not older than the seconds."""
+        """The first event id of the oldest block within the seconds for which events are retained."""
         oldest = self._time - self._bounds.seconds
         young = max(self._young, self._begin)
         while _retained(self._blocks[young]).time < oldest:
@@ -244,7 +238,7 @@ class EventLog:
         self._blocks[self._begin] = None
         self._begin += 1
         self.memory -= block.size
-        # They have the facts of the block, which would not be let go.
+        # The encodings refer to the facts of the block, which would not be freed.
         for written in block.forms.values():
             del self._written[written]
         block.forms.clear()
@@ -253,7 +247,7 @@ class EventLog:
     def _forget_written(self, most: int) -> None:
         """Drop the least recently read encodings, until at most `most` bytes are left.
 
-        The block read last stays, or a long block would be written anew for each look at it.
+        The block read last stays, or a long block would be encoded anew for each read.
         """
         size = sum(map(len, self._written))
         while size > most and len(self._written) > 1:
@@ -293,7 +287,7 @@ class EventLogs:
     """The logs of all RMs, by RM in order of first registration."""
 
     def __init__(self, settings: Callable[[RmId], ExtraConfig], bounds: EventBounds = USUAL) -> None:
-        """`settings` gives what an RM's extra configuration says at the moment."""
+        """`settings` gives the present extra configuration of an RM."""
         self._settings = settings
         self._bounds = bounds
         self._logs: dict[RmId, EventLog] = {}
@@ -312,40 +306,35 @@ class EventLogs:
         return log
 
     def first(self, wanted: Callable[[RmId], bool]) -> EventLog:
-        """The log of the RM that registered first among those that are wanted.
+        """The log of the RM that registered first among those that `wanted` accepts.
 
         Raises:
-            NotFound: there is none. The text does not say whether there are others.
+            NotFound: there is none. The text does not reveal whether there are others.
         """
         for rm_id, log in self._logs.items():
             if wanted(rm_id):
                 return log
         raise NotFound("no RM is registered, so there are no events")
 
-    def begin(self, rm_id: RmId) -> None:
+    def begin(self, rm_id: RmId) -> EventLog:
         """Begin a log for a registration of the RM; one of an earlier registration ends."""
         before = self._logs.get(rm_id)
-        self._logs[rm_id] = EventLog(rm_id, self._settings(rm_id), self._bounds)
+        log = self._logs[rm_id] = EventLog(rm_id, self._settings(rm_id), self._bounds)
         if before is not None:
             before.end(Ending.REPLACED)
+        return log
 
     def forget(self, rm_id: RmId) -> None:
-        """End the log of an RM that is gone."""
+        """End the log of an RM that was removed."""
         log = self._logs.pop(rm_id, None)
         if log is not None:
             log.end(Ending.FORGOTTEN)
 
     def follow(self, rm_id: RmId) -> None:
-        """Follow the RM's extra configuration, which may have changed."""
+        """Apply the RM's extra configuration, which may have changed."""
         log = self._logs.get(rm_id)
         if log is not None:
             log.follow(self._settings(rm_id))
-
-    def add(self, happened: Happened) -> None:
-        """Append facts to the log of their RM."""
-        log = self._logs.get(happened.rm_id)
-        if log is not None:
-            log.append(happened.facts, happened.footprint)
 
     def close(self) -> None:
         """End all logs: the server stops."""

@@ -14,13 +14,13 @@ from licorne_server.rms.event_blocks import Encode
 from licorne_server.rms.event_log import Ending, EventLog
 
 GATHER_SECONDS = 0.02
-"""Seconds that events gather after a batch that left none waiting. A later event leaves at once."""
+"""Seconds in which events gather after a batch with which all were sent. A later event is sent at once."""
 
 BATCH_EVENTS = 4_000
 BATCH_BYTES = 256 * 1024
 
 SENDING_SECONDS = 0.0001
-"""Seconds of the loop for sending a batch. They count as a reader's, though outside its
+"""Seconds of the loop for sending a batch. They are charged to the reader, though outside its
 slice."""
 
 
@@ -43,7 +43,7 @@ class Over(Exception):
 
 
 class Batch(NamedTuple):
-    """Events in a row: the id of the first, how many, and the bytes of each behind one another."""
+    """Consecutive events: the id of the first, their number, and their concatenated bytes."""
 
     first_id: int
     events: int
@@ -54,7 +54,7 @@ class Watch:
     """One reader's position in a log; `next_id` is the event that it reads next."""
 
     def __init__(self, log: EventLog, start: int, time_slices: TimeSlices, peer: str) -> None:
-        """Begin at an id, perhaps a future one. `peer` pays for the slices."""
+        """Begin at an id, which may be a future one. The slices are charged to `peer`."""
         self._log = log
         self._time_slices = time_slices
         self._peer = peer
@@ -70,7 +70,7 @@ class Watch:
         """Return once there is something to read.
 
         Raises:
-            Over: there is nothing, and never will be.
+            Over: all events were read, and the log has ended.
         """
         while not self.waiting:
             if self._log.ending is not None:
@@ -84,14 +84,14 @@ class Watch:
 
         Raises:
             Overtaken: events are lost.
-            Over: there is nothing, and never will be.
+            Over: all events were read, and the log has ended.
         """
         loop = asyncio.get_running_loop()
         if self._gather_until > loop.time():
             await asyncio.sleep(self._gather_until - loop.time())
         await self.arrival()
         first_id = next_id = self.next_id
-        # What comes meanwhile is for the next message: a message must not wait until it is full.
+        # Events that arrive meanwhile are for the next message: a message must not wait until it is full.
         stop, room = min(first_id + count, self._log.next_id), size
         parts: list[bytes] = []
         while next_id < stop and room > 0:
@@ -109,9 +109,9 @@ class Watch:
         room: int,
         over: Callable[[], bool],
     ) -> tuple[int, int]:
-        """Take parts, block by block, until the slice is over.
+        """Append encoded parts, block by block, until the slice is over.
 
-        Returns the id behind the taken events, and the bytes that are left; none if the next event
+        Returns the id after the events read, and the bytes that are left; 0 bytes if the next event
         is lost.
 
         Raises:

@@ -1,6 +1,6 @@
 """Eviction of unused RMs: after a time, to make room, and on request.
 
-An RM is gone while it has no open stream. It keeps its books, because it may come back. It is not
+An RM is gone while it has no open stream. Its books stay, because it may reconnect. It is not
 evicted after a time while allocations of it run: their pods would run on without being counted.
 """
 
@@ -25,24 +25,24 @@ SETTLING = 10.0
 """Seconds in which an RM that has registered, or lost its streams, keeps its place in any case."""
 
 RETURNING = 60.0
-"""Seconds in which an RM that has nodes, applications or asks keeps its place: as long as an RM may
-take to start anew."""
+"""Seconds in which an RM that has nodes, applications or asks keeps its place: an RM may
+take as long to restart."""
 
 RETRY = 60.0
-"""Seconds after which an RM that could not be evicted is looked at again."""
+"""Seconds after which an RM that could not be evicted is examined again."""
 
 LEAST_PAUSE = 1.0
-"""Seconds between two looks at all RMs, at the least."""
+"""Minimum seconds between two examinations of all RMs."""
 
 
 class Eviction(Periodic):
     """Removes RMs from the core and from the server at once."""
 
     forgotten: int
-    """RMs evicted since the start; those that unregistered do not count."""
+    """RMs evicted since the start; RMs that unregistered do not count."""
 
     def __init__(self, engine: Engine, rms: Rms, views: Views, clock: Clock, after: float) -> None:
-        """An RM is forgotten when it is gone for `after` seconds; 0 for never."""
+        """An RM is evicted when it was gone for `after` seconds; 0 for never."""
         self.forgotten = 0
         super().__init__("departures", clock, after)
         self._engine = engine
@@ -50,14 +50,14 @@ class Eviction(Periodic):
         self._views = views
 
     def start(self) -> None:
-        """Begin to look for RMs that are gone for long enough."""
+        """Begin to evict RMs that were gone for long enough."""
         if self._seconds:
             super().start()
 
     async def longest_gone(self, wanted: Callable[[Rm], bool]) -> Rm | None:
-        """The longest-gone of the wanted RMs that may lose their place.
+        """The RM that was gone for the longest time, of those that are wanted and may lose their place.
 
-        RMs without books come first. Running allocations are looked up for one RM after the other,
+        RMs without books come first. Running allocations are counted for one RM after the other,
         with a turn of the loop between.
         """
         gone = [rm for rm in self._rms.all() if not rm.connected and wanted(rm)]
@@ -69,7 +69,7 @@ class Eviction(Periodic):
         return None
 
     async def replace(self, rm: Rm) -> None:
-        """Forget an RM for another one, unless it came back or got an allocation meanwhile."""
+        """Evict an RM to make room for another one, unless it reconnected or got an allocation meanwhile."""
         await self._remove(rm, self._may_be_replaced, "another RM takes its place")
 
     async def forget(self, rm: Rm, *, force: bool) -> None:
@@ -92,7 +92,7 @@ class Eviction(Periodic):
                 raise refusal
 
     def _refusal(self, rm: Rm, *, force: bool) -> CallError | None:
-        """The reason against an eviction, as an error; None if the RM may go."""
+        """The reason against an eviction, as an error; None if the RM may be evicted."""
         if rm.connected:
             streams = ", ".join(sorted(kind.value for kind in rm.streams))
             return failed_precondition(
@@ -108,7 +108,7 @@ class Eviction(Periodic):
         return None
 
     def _may_be_replaced(self, rm: Rm) -> bool:
-        """True if the RM is unused, and gone for long enough for its books."""
+        """True if the RM is unused, and was gone for long enough: longer if it has books."""
         grace = RETURNING if self._has_books(rm) else SETTLING
         return self._clock.now() - rm.since >= grace and self._may_go(rm)
 
@@ -128,7 +128,7 @@ class Eviction(Periodic):
     def _has_running(self, rm: Rm) -> bool:
         """True if allocations are booked.
 
-        The sums of the queues show it at once. Only allocations of nothing have to be counted.
+        The sums of the queues show it at once. Only allocations without resources have to be counted.
         """
         try:
             for name in self._views.rm(rm.rm_id).partitions:
@@ -139,7 +139,7 @@ class Eviction(Periodic):
         return self._running(rm) > 0
 
     def _running(self, rm: Rm) -> int:
-        """Number of booked allocations, those of placeholders among them."""
+        """Number of booked allocations, those of placeholders included."""
         return self._views.running(rm.rm_id)
 
     async def _work(self) -> float:
@@ -150,9 +150,9 @@ class Eviction(Periodic):
             return self._clock.now() + RETRY
 
     async def _look(self) -> float:
-        """Evict RMs that are gone long enough; returns the next time to look, in unix seconds."""
+        """Evict RMs that were gone for long enough; returns the next time to do so, in unix seconds."""
         now = self._clock.now()
-        # RMs that go from now on are due later than this.
+        # RMs that disconnect from now on are due later than this.
         due = now + self._seconds
         for rm in self._rms.all():
             end = rm.since + self._seconds
@@ -168,10 +168,10 @@ class Eviction(Periodic):
         return max(due, now + LEAST_PAUSE)
 
     async def _remove(self, rm: Rm, may_go: Callable[[Rm], bool], why: str) -> bool:
-        """Remove an RM if it still may go at the command's turn; returns True if it is gone.
+        """Remove an RM if `may_go` still holds when the command is handled; returns True if it was removed.
 
-        The engine asks right before the core removes the RM. So core and server forget it in one
-        step, whatever becomes of the caller.
+        The engine calls `may_go` right before the core removes the RM. So core and server drop it in one
+        step, even if the caller is cancelled.
         """
         is_current = rm.registration.is_current
 

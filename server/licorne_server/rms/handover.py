@@ -1,10 +1,10 @@
-"""The end of RMs on a server: at once when it has lost one, in order when it gives it away or stops.
+"""The end of RMs on a server: at once after the loss of one, in order on a handover or a stop.
 
-The RM comes back to some member, registers there and replays, so that nothing is handed over.
+The RM connects to another member, registers there and replays, so no state is transferred.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import structlog
@@ -12,7 +12,6 @@ import structlog
 from licorne_core.messages.commands import Hold, RemoveRm, SetHold
 from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import Engine
-from licorne_server.rms.passing import Passing
 from licorne_server.rms.registry import DRAINING, Rms, is_owned
 from licorne_server.rms.streams import Stream
 from licorne_server.store.coordination.ownership import Ownership
@@ -21,21 +20,21 @@ from licorne_server.wire.errors import CallError, Defect, Stopped, unavailable
 log = structlog.get_logger("core.handover")
 
 RETRY_SECONDS = 0.05
-"""Seconds between two tries to get the RM's lock while its line is full."""
+"""Seconds between two tries to get the RM's lock while too many requests wait for it."""
 
 
 class Handover:
     """Ends RMs on this server: one as `Ownership` wants it, or all."""
 
     def __init__(self, engine: Engine, rms: Rms, drain: float, retry_after: float) -> None:
-        """An orderly end takes `drain` seconds at most. RMs come back after `retry_after` seconds."""
+        """An orderly end takes `drain` seconds at most. RMs reconnect after `retry_after` seconds."""
         self._engine = engine
         self._rms = rms
         self._drain = drain
         self._retry_after = retry_after
 
     def follow(self, ownership: Ownership) -> None:
-        """End RMs as `ownership` wants it, and decide only while decisions count."""
+        """End RMs on request of `ownership`, and schedule only while this server's decisions are valid."""
         ownership.on_lost, ownership.on_handover = self.lost, self.hand_over
         if ownership.store is not None:
             self._engine.may_decide = ownership.may_decide
@@ -54,7 +53,7 @@ class Handover:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def hand_over(self, rm_id: RmId, reason: str) -> None:
-        """Hold the RM, send what was decided, and end its streams. See `Ownership.on_handover`."""
+        """Hold the RM, send its queued decisions, and end its streams. See `Ownership.on_handover`."""
         rm = self._rms.find(rm_id)
         if rm is not None:
             with suppress(Stopped, Defect):
@@ -62,12 +61,15 @@ class Handover:
             await self._drained(rm.drain(reason, self._retry_after), rm_id=rm_id)
         await self.lost(rm_id, reason)
 
-    async def stop_all(self, passing: Passing) -> None:
-        """Hold all RMs, send what was decided, and end their streams, the passed ones too."""
-        with suppress(Stopped):  # the engine may end in the middle
+    async def stop_all(self, drain_passed: Callable[[str, float], list[Stream]]) -> None:
+        """Hold all RMs, send their queued decisions, and end their streams.
+
+        `drain_passed` has the owners of other RMs end the streams that are passed on, and returns these.
+        """
+        with suppress(Stopped):  # the engine may stop meanwhile
             for rm in self._rms.all():
                 await self._engine.submit(SetHold(rm_id=rm.rm_id, hold=Hold.DRAINING, on=True))
-        passed = passing.drain(DRAINING, self._retry_after)
+        passed = drain_passed(DRAINING, self._retry_after)
         await self._drained([*self._rms.drain(self._retry_after), *passed])
         self._rms.close()
 

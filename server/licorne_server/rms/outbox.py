@@ -1,7 +1,7 @@
 """The outbox of one RM: bounded, in order, and joined into larger messages.
 
 A message that finds its stream idle leaves at once. During a write others queue behind it, and
-neighbours of one sort leave as one message. So messages grow with the load.
+neighbours of one kind leave as one message. So messages grow with the load.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Batch(NamedTuple):
     data: bytes
     items: int
     last: int
-    """The place of the last of the messages in the outbox's order."""
+    """Position of the last of the messages in the outbox's order."""
     last_check: int = 0
     """Number of the last check in them; 0 for none."""
 
@@ -43,7 +43,7 @@ class Sent(NamedTuple):
 
 
 _Lane = deque[tuple[int, Payload, float]]
-"""The messages of one kind that wait, each with its place and the time at which it came."""
+"""The queued messages of one kind, each with its position and the time at which it was put."""
 
 _LANES = {kind: Kind.CHECKS if kind is Kind.VICTIMS else kind for kind in Kind}
 """The lane of each kind. All checks share one: they are numbered together and leave in order."""
@@ -55,13 +55,13 @@ class Outbox:
     """The queued messages, and the sent ones without an acknowledgement.
 
     Messages of all kinds but checks have one common order. Only a session acknowledges;
-    on the streams of `si.v1` a message that was written is done with.
+    on the streams of `si.v1` a message is removed once it is written.
     """
 
     forgotten: int
     """Number of the last sent message that was dropped; the RM cannot resume before it."""
     overflowed: bool
-    """True if everything was dropped: the RM has to register again."""
+    """True if all messages were dropped: the RM has to register again."""
     room: asyncio.Event
     """Cleared while the backlog is too large to read more requests of the RM."""
 
@@ -74,17 +74,17 @@ class Outbox:
     ) -> None:
         """`on_hold` is called with True when scheduling for the RM should stop, then with False.
 
-        `waited` counts for how long messages waited, by the seconds that `now` gives.
+        `waited` records for how long messages waited, in the seconds that `now` gives.
         """
         self._now = now
         self._waited = waited or Histogram(WAITS)
         self._on_hold = on_hold
         self._bounds = bounds
-        # Below so many bytes there is nothing to check when a message comes in.
+        # Below this size in bytes no bound is exceeded when a message is added.
         self._much = min(bounds.high, bounds.cap)
-        # The place of the last message that was put in.
+        # Position of the last message that was added.
         self._order = 0
-        # The messages that wait, each with its place.
+        # The queued messages, each with its position.
         self._lanes: dict[Kind, _Lane] = {kind: deque() for kind in _LANES.values()}
         self._sent: deque[Sent] = deque()
         # Bytes of the messages that wait, and of those that are not acknowledged.
@@ -92,8 +92,8 @@ class Outbox:
         self._unacknowledged = 0
         # The last argument of `on_hold`.
         self._held = False
-        # Set when a message of these kinds comes in, or by `wake`. Each stream waits for its own:
-        # the writers of the others have nothing to look for.
+        # Set when a message of these kinds is added, or by `wake`. Each stream waits for its own kinds:
+        # the writers of the others need not wake.
         self._filled: dict[Sequence[Kind], asyncio.Event] = {}
         self.forgotten = 0
         self.overflowed = False
@@ -117,7 +117,7 @@ class Outbox:
         return 0.0 if oldest is None else max(0.0, self._now() - oldest)
 
     def put(self, payload: Payload) -> None:
-        """Add a message; beyond the cap all messages are dropped, and the RM has to start anew."""
+        """Add a message; beyond the cap all messages are dropped, and the RM has to register anew."""
         if self.overflowed:
             return
         self._order += 1
@@ -130,7 +130,7 @@ class Outbox:
             self._check_bounds()
 
     def _check_bounds(self) -> None:
-        """Enforce the bounds: read no more, drop sent messages, or drop all."""
+        """Enforce the bounds: read no more requests, drop sent messages, or drop all messages."""
         if self._waiting > self._bounds.high:
             self.room.clear()
         if self.size > self._bounds.cap and self._unacknowledged:
@@ -168,7 +168,7 @@ class Outbox:
             filled.set()
 
     def peek(self, kinds: Sequence[Kind]) -> Batch | None:
-        """The next message of any of these kinds, joined with its neighbours. It stays inside."""
+        """The next message of any of these kinds, joined with its neighbours. It stays in the outbox."""
         lane = self._first(kinds) if self._waiting else None
         if lane is None:
             return None
@@ -202,7 +202,7 @@ class Outbox:
             self._check_hold()
 
     def sending(self, batch: Batch, number: int) -> None:
-        """Keep the batch under a number, until that is acknowledged: it is being written now."""
+        """Keep the batch under a number, until the number is acknowledged: it is being written now."""
         self._sent.append(Sent(number, batch.kind, batch.data, batch.last_check))
         self._unacknowledged += len(batch.data) + ENTRY_COST
         self.sent(batch)
@@ -222,7 +222,7 @@ class Outbox:
         return [sent for sent in self._sent if sent.number > number]
 
     def clear(self) -> None:
-        """Drop everything, as after a new registration."""
+        """Drop all messages, as after a new registration."""
         for lane in self._lanes.values():
             lane.clear()
         self._sent.clear()
@@ -236,7 +236,7 @@ class Outbox:
     def _first(self, kinds: Sequence[Kind]) -> _Lane | None:
         """The lane of the next message; checks come last.
 
-        The more of the other messages the RM has, the better it judges checks.
+        The more of the other messages the RM has seen, the better it answers checks.
         """
         first: _Lane | None = None
         for kind in kinds:
@@ -253,7 +253,7 @@ class Outbox:
         return [lane for kind in in_order if (lane := self._lanes[kind])]
 
     def _forget_sent(self) -> None:
-        """Drop what an RM does not acknowledge: it goes on, but a lost stream cannot be resumed."""
+        """Drop unacknowledged messages: the RM is still served, but cannot resume a lost stream."""
         self.forgotten = self._sent[-1].number
         self._sent.clear()
         self._unacknowledged = 0

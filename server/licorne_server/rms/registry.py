@@ -4,13 +4,14 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import grpc
 import structlog
 
-from licorne_core.messages.commands import Command, Hold, SetHold
+from licorne_core.messages.commands import AnswerPredicates, AnswerPreemptions, Command, Hold, SetHold
 from licorne_core.messages.effects import (
     AllocationsMade,
     ConfigurationRefused,
@@ -19,7 +20,9 @@ from licorne_core.messages.effects import (
     Happened,
     NotRegistered,
     Registered,
+    Unfinished,
 )
+from licorne_core.messages.reports import Turn
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId
 from licorne_server.process.bounds import OutboxBounds
@@ -37,7 +40,7 @@ from licorne_server.telemetry.measures import RmMeasures
 from licorne_server.wire.errors import CallError, failed_precondition, unavailable
 from licorne_server.wire.features import table
 from licorne_server.wire.framing import Pace
-from licorne_server.wire.responses import Kind
+from licorne_server.wire.responses import Kind, made
 
 if TYPE_CHECKING:
     from licorne_server.telemetry.tracing.tracing import Tracing
@@ -54,9 +57,9 @@ class Rms:
     """All RMs by id, and the sink of the engine's effects."""
 
     on_extra: Callable[[RmId], None]
-    """Called when the extra configuration of an RM may be another one."""
+    """Called when the extra configuration of an RM may have changed."""
     on_forgotten: Callable[[RmId], None]
-    """Called when an RM is not known any more."""
+    """Called when an RM was removed."""
 
     def __init__(
         self,
@@ -70,10 +73,10 @@ class Rms:
     ) -> None:
         """Start without RMs.
 
-        `post` hands a command to the engine without waiting; `now` gives the time in unix seconds.
-        An RM's outbox has these `bounds`. Facts of the core go into `events`. `configurations` is
-        notified of the registered RMs and their configurations, `tracing` of the messages from and
-        to RMs; None for no traces. `ownership` has the RMs that this server serves.
+        `post` queues a command for the engine without waiting; `now` gives the time in unix seconds.
+        An RM's outbox has these `bounds`. `events` has the logs for subscribers. `configurations` is
+        notified of the registered RMs and their configurations, `tracing` of the messages from RMs:
+        None for no traces. `ownership` has the RMs that this server owns.
         """
         self.events = events
         self.ownership = ownership
@@ -85,14 +88,14 @@ class Rms:
         self._now = now
         self._draining = False
         self._rms: dict[RmId, Rm] = {}
-        # Who registers an RM just now, by RM.
+        # The peers of the registrations under way, by RM.
         self._arriving: dict[RmId, str] = {}
         self.claims: Counter[RmId] = Counter()
-        """Calls that need the claim of an RM just now, by RM: none of them may give it up."""
-        # The last message of a session that gives way to a registration just now, by RM.
+        """Calls under way that need the claim of an RM, by RM; meanwhile the claim is not given up."""
+        # The last message of a session that is being replaced by a registration, by RM.
         self._farewells: dict[str, CallError] = {}
         self._locks: WeakValueDictionary[str, FairLock] = WeakValueDictionary()
-        # Messages with much in them go through it one by one.
+        # Large messages take turns by it.
         self._gate = asyncio.Lock()
         self.on_extra = self.on_forgotten = _ignore
 
@@ -108,7 +111,7 @@ class Rms:
         """The lock of that RM, registered or not.
 
         It is held while the RM is registered, configured, or taken over by a stream: these come
-        one after the other, in the order in which they were asked for.
+        one after the other, in the order of the requests.
         """
         lock = self._locks.get(rm_id)
         if lock is None:
@@ -124,9 +127,9 @@ class Rms:
     def unsettled(self, rm_id: str, farewell: CallError) -> Iterator[None]:
         """Suspend requests on the RM's streams of `si.v1` while it is registered anew.
 
-        These streams outlive a registration. Requests that arrive meanwhile are for the new books;
-        if the registration is refused they are for the old ones, and nothing is lost. The stream of
-        a session ends with `farewell` as soon as the new registration counts, and not before.
+        These streams outlive a registration. Requests that arrive meanwhile count for the new registration;
+        if it is refused they count for the old one, and nothing is lost. The stream of
+        a session ends with `farewell` as soon as the new registration is in force, and not before.
         """
         rm = self.find(rm_id)
         if rm is not None:
@@ -153,7 +156,7 @@ class Rms:
         return {rm.rm_id: rm.peer for rm in self._rms.values()} | self._arriving
 
     def find(self, rm_id: str) -> Rm | None:
-        """The RM of that id."""
+        """The RM of that id; None if it is not registered."""
         return self._rms.get(RmId(rm_id))
 
     def get(self, rm_id: str, message: str) -> Rm:
@@ -172,7 +175,7 @@ class Rms:
         rm = self.find(rm_id)
         if rm is None:
             return problem("the RM is not registered any more")
-        if rm.session is None:
+        if rm.session.over_si:
             return problem("the RM is served over si.v1, which cannot ask for its state")
         if not rm.session.callbacks.state_dump:
             return problem("the RM does not add its state")
@@ -201,24 +204,45 @@ class Rms:
             self.tracing.forget(rm_id)
 
     def route(self, effects: Sequence[Effect]) -> None:
-        """Put answers into the outboxes of their RMs, and facts into the logs of their events."""
+        """Put answers into the outboxes of their RMs."""
         for effect in effects:
             if isinstance(effect, AllocationsMade):
                 # Most effects are allocations.
                 rm = self._rms.get(effect.rm_id)
                 if rm is not None:
-                    rm.place(effect)
-            elif isinstance(effect, Happened):
-                self.events.add(effect)
+                    for payload in made(effect, rm.encoder):
+                        rm.outbox.put(payload)
             elif isinstance(effect, Registered):
                 self._admit(effect)
-            else:
+            elif not isinstance(effect, Happened | Unfinished):
                 self._answer(effect)
-        if self.tracing is not None:
-            self.tracing.told(effects)
+
+    def saw(
+        self, command: Command | None, effects: Sequence[Effect], seconds: float, turn: Turn | None
+    ) -> None:
+        """Record a command or a tick in the events and metrics of RMs, and log rejected items (`Witness`)."""
+        for effect in effects:
+            rm = self._rms.get(effect.rm_id)
+            if rm is None:
+                pass
+            elif isinstance(effect, Happened):
+                rm.events.append(effect.facts, effect.footprint)
+            elif isinstance(effect, AllocationsMade):
+                rm.measures.allocated(effect.allocations, self._now())
+            else:
+                rm.measures.told(effect)
+                log_rejections(effect)
+        if turn is not None:
+            if (rm := self._rms.get(turn.rm_id)) is not None:
+                rm.measures.turned(turn.partition, turn.counters, seconds)
+        elif (
+            isinstance(command, AnswerPredicates | AnswerPreemptions)
+            and (rm := self._rms.get(command.rm_id)) is not None
+        ):
+            rm.measures.answered((answer.check for answer in command.answers), self._now())
 
     def halt(self, rm_id: RmId, correlation_id: str) -> None:
-        """End the streams of an RM on which the core failed; it must register again."""
+        """End the streams of an RM for which the core failed; it must register again."""
         rm = self._rms.get(rm_id)
         if rm is not None:
             rm.halted = correlation_id
@@ -237,16 +261,13 @@ class Rms:
 
     def _answer(self, effect: Effect) -> None:
         rm = self._rms.get(effect.rm_id)
-        if rm is not None:
-            if rm.wants(effect):
-                for payload in rm.payloads(effect):
-                    rm.outbox.put(payload)
-            rm.measures.told(effect, self._now())
-            log_rejections(effect)
+        if rm is not None and rm.wants(effect):
+            for payload in rm.payloads(effect):
+                rm.outbox.put(payload)
         over = self._unmarks.get(type(effect))
         if over is not None:
             unmark(self._configurations, effect.rm_id, over(effect))
-        # Where the queues are refused the extra configuration holds all the same (spec § 13.1).
+        # The extra configuration comes into force even if the queues are refused (spec § 13.1).
         if isinstance(effect, ConfigurationUpdated | ConfigurationRefused):
             self.events.follow(effect.rm_id)
             self.on_extra(effect.rm_id)
@@ -258,30 +279,29 @@ class Rms:
         rm = self._rms.get(rm_id)
         if rm is None:
             measures = RmMeasures()
-            outbox = Outbox(self._hold(rm_id), self._bounds, self._now, measures.sending)
+            outbox = Outbox(partial(_hold, rm_id, self._post), self._bounds, self._now, measures.sending)
             rm = self._rms[rm_id] = Rm(rm_id, outbox, self._now, measures)
-        # A session does not outlive the registration that it was opened in.
+        # A session ends with the registration in which it was opened.
         rm.end_streams(self._farewells.get(rm_id), [Kind.SESSION])
         rm.renew(effect.session, self.ownership.epoch(rm_id))
         rm.peer = self._arriving.get(rm_id, rm.peer)
         self._configurations.in_force(rm_id)
-        self.events.begin(rm_id)
+        rm.events = self.events.begin(rm_id)
         log.info("registered", rm_id=rm_id, session=effect.session)
         self.on_extra(rm_id)
 
-    def _hold(self, rm_id: RmId) -> Callable[[bool], None]:
-        def hold(on: bool) -> None:
-            log.warning("outbox full" if on else "outbox drained", rm_id=rm_id)
-            self._post(SetHold(rm_id=rm_id, hold=Hold.OUTBOX_FULL, on=on))
 
-        return hold
+def _hold(rm_id: RmId, post: Callable[[Command], None], on: bool) -> None:
+    """Hold the RM while its outbox is full."""
+    log.warning("outbox full" if on else "outbox drained", rm_id=rm_id)
+    post(SetHold(rm_id=rm_id, hold=Hold.OUTBOX_FULL, on=on))
 
 
 @asynccontextmanager
 async def owned(rms: Rms, rm_id: RmId, named: int = 0) -> AsyncIterator[Member | None]:
-    """Inside the block the RM is served here, above the epoch that it names; or by the member.
+    """Inside the block the RM is owned here, under an epoch above `named`; or else by the yielded member.
 
-    An RM that is not registered at the end of the last such block is given up.
+    The claim of an RM that is not registered at the end of the last such block is given up.
 
     Raises:
         CallError: see `Ownership.take`.
@@ -311,7 +331,7 @@ def is_owned(rms: Rms, rm: Rm) -> bool:
 def check_claimed(rms: Rms, rm_id: RmId) -> None:
     """Refuse to register an RM that was lost to another member since it was claimed.
 
-    The caller holds the RM's lock: an RM that is lost from now on is dropped once it is free.
+    The caller holds the RM's lock: an RM that is lost from now on is dropped once the lock is free.
 
     Raises:
         CallError: UNAVAILABLE.
@@ -321,7 +341,7 @@ def check_claimed(rms: Rms, rm_id: RmId) -> None:
 
 
 def check_owned(rms: Rms, rm_id: RmId) -> None:
-    """Refuse to serve an RM whose books are those of an earlier claim, or of none.
+    """Refuse to serve an RM that was registered under an earlier claim, or under none.
 
     Raises:
         CallError: UNAVAILABLE.
@@ -333,7 +353,7 @@ def check_owned(rms: Rms, rm_id: RmId) -> None:
 
 @asynccontextmanager
 async def configuring(rms: Rms, rm_id: str, now: Callable[[], float]) -> AsyncIterator[None]:
-    """Inside the block the RM gets another configuration: its lock is held, the time measured.
+    """Inside the block the RM's configuration changes: its lock is held, and the duration is recorded.
 
     `now` gives unix seconds.
     """
@@ -350,7 +370,7 @@ async def configuring(rms: Rms, rm_id: str, now: Callable[[], float]) -> AsyncIt
 
 
 def any_connected(rms: Rms) -> bool:
-    """True if an RM has a stream open, or may be about to have one."""
+    """True if an RM has a stream open, or may be about to open one."""
     return any(rm.connected or rms.is_locked(rm.rm_id) for rm in rms.all())
 
 
@@ -363,14 +383,14 @@ def _ignore(_: RmId) -> None:
 
 
 def not_registered(rm_id: str, message: str) -> CallError:
-    """The text that callers know (spec § 1.6.1)."""
+    """The error for an RM that is not registered; clients depend on the text (spec § 1.6.1)."""
     return failed_precondition(
         f'received {message}, but RmID="{shown(rm_id)}" not registered', "RM_NOT_REGISTERED"
     )
 
 
 def check_registered(effects: Sequence[Effect], message: str) -> None:
-    """Refuse to go on when the core does not know the RM.
+    """Fail if the core has no such RM.
 
     Raises:
         CallError: FAILED_PRECONDITION.

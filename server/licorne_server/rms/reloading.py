@@ -1,7 +1,7 @@
 """The default configuration, for RMs without their own: the `--config` file, or the built-in one.
 
 The file is read again on request, and after a change of its content. RMs with the configuration of
-the file get the new one, each whole or not at all. RMs that register later get the new one as well.
+the file get the new one, each in one step or not at all. RMs that register later get the new one as well.
 """
 
 import asyncio
@@ -61,12 +61,14 @@ class Reloaded:
 
 
 class Reloader:
-    """The only reader of the default configuration's file after the start."""
+    """Reads the default configuration's file after the start; nothing else does."""
 
     reloads: int
     """Successful reloads since the start."""
     failures: int
     """Reloads since the start that found an unusable file."""
+    problem: str
+    """Why the file could not be read last; empty if it could."""
     seconds: float
     """Duration of the last reload, in seconds."""
 
@@ -81,6 +83,7 @@ class Reloader:
         """`thread` parses the file; `applier` puts its configuration into force."""
         self.reloads = 0
         self.failures = 0
+        self.problem = ""
         self.seconds = 0.0
         self._configurations = configurations
         self._default = configurations.default
@@ -147,8 +150,10 @@ class Reloader:
                     changed = await self._read(file)
                     self.reloads += 1
                     rms = await self._apply_to_all(file)
-            except DefaultFileError:
+                self.problem = ""
+            except DefaultFileError as error:
                 self.failures += 1
+                self.problem = str(error)
                 raise
             finally:
                 self.seconds = perf_counter() - begin
@@ -210,7 +215,7 @@ class Reloader:
         except CallError as error:
             log.error("default configuration not read", reason=str(error))
         except Exception:
-            # The file is still watched.
+            # Log only: the file is still watched.
             log.exception("default configuration not read")
 
 

@@ -1,6 +1,6 @@
-"""One RM as the server knows it: its outbox, its open streams, its session and its state dump.
+"""One registered RM: its outbox, its open streams, its session and its state dump.
 
-A lost stream loses nothing here. Books and outbox stay until the RM registers anew or is forgotten.
+A lost stream loses no state. Books and outbox stay until the RM registers anew or is removed.
 A session of `Session.Update` outlives each of its streams.
 """
 
@@ -16,14 +16,9 @@ import grpc
 import structlog
 
 from licorne.v1.session_pb2 import Callbacks, Drain, OtherMembers, StateDump, StateDumpWanted, UpdateResponse
-from licorne_core.messages.effects import (
-    AllocationsMade,
-    Effect,
-    ExtensionEffect,
-    PredicatesAsked,
-    PreemptionsAsked,
-)
+from licorne_core.messages.effects import Effect, ExtensionEffect, PredicatesAsked, PreemptionsAsked
 from licorne_core.values.ids import RmId
+from licorne_server.rms.event_log import EventLog
 from licorne_server.rms.outbox import Outbox
 from licorne_server.rms.streams import Stream
 from licorne_server.telemetry.measures import RmMeasures
@@ -33,14 +28,14 @@ from licorne_server.wire.checks import CheckEncoder, victim_payloads
 from licorne_server.wire.errors import CallError, exhausted, invalid_argument, unavailable
 from licorne_server.wire.features import telling_of
 from licorne_server.wire.framing import delimited
-from licorne_server.wire.responses import AllocationEncoder, Kind, Payload, made, payloads
+from licorne_server.wire.responses import AllocationEncoder, Kind, Payload, payloads
 
 DEADLINE = 5.0
-"""Seconds that an RM has for its answer."""
+"""Seconds within which an RM has to answer."""
 
 
 class RmState:
-    """The request to one RM in one registration, shared by concurrent callers."""
+    """The request for an RM's state in one registration, shared by concurrent callers."""
 
     def __init__(self) -> None:
         """Start without a question."""
@@ -48,7 +43,7 @@ class RmState:
         self._open: asyncio.Future[str] | None = None
 
     async def wanted(self, outbox: Outbox, deadline: float = DEADLINE) -> str:
-        """Ask over the outbox; a JSON document, which says so if there is no answer that is one."""
+        """Request the state over the outbox; returns the RM's JSON document, or one with the problem."""
         if self._open is None:
             self._open = asyncio.get_running_loop().create_future()
             self._last += 1
@@ -68,7 +63,7 @@ class RmState:
             self._settle(_document(answer))
 
     def void(self) -> None:
-        """The RM was registered anew, and will not answer."""
+        """Fail the request: the RM was registered anew, and will not answer."""
         self._settle(problem("the RM has registered anew"))
 
     def _settle(self, document: str) -> None:
@@ -78,7 +73,7 @@ class RmState:
 
 
 def problem(text: str) -> str:
-    """The document that stands for one that there is not."""
+    """A JSON document with a problem in place of the RM's state."""
     return json.dumps({"error": text})
 
 
@@ -111,13 +106,14 @@ def _refuse(name: str) -> None:
 
 
 class Session:
-    """Identity and progress of both sides of a session. A resumed stream goes on from here.
+    """Identity and progress of both sides of a session. A resumed stream continues from here.
 
-    Requests and responses are numbered from 1, each side on its own.
+    Requests and responses are numbered from 1, each side on its own. The session of the three streams of
+    `si.v1` has neither numbers nor callbacks, and is not resumed.
     """
 
     instance: int
-    """Number of the RM's process: a higher one takes over from a lower one."""
+    """Number of the RM's process: a higher one takes over from a lower one. 0 over `si.v1`."""
     callbacks: Callbacks
     """Callbacks that the RM opted into in its hello."""
     token: str
@@ -133,31 +129,36 @@ class Session:
     next_event: int
     """Id of the next event to send to the RM, if it wants events."""
     others: tuple[str, ...]
-    """Addresses of the other members, as the RM was told last."""
+    """Addresses of the other members, as last sent to the RM."""
 
-    def __init__(self, instance: int, callbacks: Callbacks | None = None) -> None:
-        """Start with no message received or sent."""
+    def __init__(self, instance: int = 0, callbacks: Callbacks | None = None) -> None:
+        """Start with no message received or sent; without an instance it is a session of `si.v1`."""
         self.instance = instance
         self.callbacks = Callbacks() if callbacks is None else callbacks
         self.token = secrets.token_hex(16)
-        self.awaits_replay = True
+        self.awaits_replay = bool(instance)
         self.next_event = 0
         self.others = ()
         # Numbers of the last request that was read from the open stream, and of the last that was
-        # handled; what lies between them waits.
+        # handled; those between them wait.
         self._read = 0
         self.received = 0
         self.sent = 0
         self.refused = Counter()
 
+    @property
+    def over_si(self) -> bool:
+        """True for a session of the streams of `si.v1`."""
+        return not self.instance
+
     def begin_stream(self) -> None:
-        """On a new stream the RM goes on behind the last request that was handled."""
+        """Begin a new stream: the RM continues after the last request that was handled."""
         self._read = self.received
 
     def note_read(self, number: int) -> bool:
         """Record the read of a request by its number; returns True if it is new.
 
-        One without a number always is.
+        A request without a number is always new.
 
         Raises:
             CallError: INVALID_ARGUMENT, a request before it is missing.
@@ -178,12 +179,12 @@ class Registration:
     ended: bool
 
     def __init__(self, number: int) -> None:
-        """Make it the present one."""
+        """Make it the present registration."""
         self.number = number
         self.ended = False
 
     def is_current(self) -> bool:
-        """Returns True while it is the RM's present one: guards commands that were sent in it."""
+        """True while it is the RM's present one: guards commands that were sent in it."""
         return not self.ended
 
 
@@ -199,6 +200,8 @@ class Rm:
     """Epoch of the present registration, from its owner's record."""
     outbox: Outbox
     """Messages to the RM that are not sent or not acknowledged yet."""
+    events: EventLog
+    """Events of its registration; set with each."""
     measures: RmMeasures
     """Its metrics."""
     encoder: AllocationEncoder
@@ -207,8 +210,8 @@ class Rm:
     """Writes this registration's predicate checks."""
     reader: AskReader
     """Reads this registration's asks."""
-    session: Session | None
-    """The session that the RM is served over; None while it is served over `si.v1`."""
+    session: Session
+    """The session that the RM is served over."""
     state: RmState
     """The request for the RM's part of a state dump."""
     streams: dict[Kind, Stream]
@@ -216,13 +219,13 @@ class Rm:
     halted: str
     """Correlation id of the failure after which the RM is not served; empty while it is."""
     resyncs: int
-    """Registrations that followed on an overflow of the outbox: replays it made necessary."""
+    """Number of registrations after an overflow of the outbox, each with a replay."""
     settled: asyncio.Event
     """Not set while the RM is being registered anew: requests on its streams wait."""
     peer: str
-    """The peer that registered it, and whose quota it counts in (`RmBounds`)."""
+    """The peer that registered it, and in whose quota it counts (`RmBounds`)."""
     since: float
-    """Since when a stream is open, or none is, in unix seconds; without any it counts from the
+    """Time of the last change between connected and not connected, in unix seconds; at first that of the
     registration."""
 
     def __init__(
@@ -232,7 +235,7 @@ class Rm:
         now: Callable[[], float],
         measures: RmMeasures | None = None,
     ) -> None:
-        """Newly registered; `renew` gives it the number of its registration.
+        """Start as newly registered; `renew` gives the number of the registration.
 
         `now` gives the time in unix seconds.
         """
@@ -256,7 +259,7 @@ class Rm:
         return bool(self.streams)
 
     def renew(self, registration: int, epoch: int) -> None:
-        """The RM was registered anew: drop what waited for it and what belongs to its session."""
+        """Begin a new registration: drop queued messages and the state of the session."""
         self.registration.ended = True
         self.registration = Registration(registration)
         self.epoch = epoch
@@ -267,14 +270,14 @@ class Rm:
         self.encoder = AllocationEncoder()
         self.check_encoder = CheckEncoder()
         self.reader = AskReader(self.rm_id)
-        self.session = None
+        self.session = Session()
         self.state.void()
         self.state = RmState()
         self.halted = ""
         self.measures.renew()
 
     def open_session(self, session: Session) -> None:
-        """Serve the RM, registered just now, over a session."""
+        """Serve the RM, registered just now, over this session instead of `si.v1`."""
         self.session = session
         if session.callbacks.HasField("predicates"):
             self.reader = AskingReader(self.rm_id, session.callbacks.predicates.class_by)
@@ -284,13 +287,7 @@ class Rm:
         told = telling_of(effect) if isinstance(effect, ExtensionEffect) else None
         if told is None:
             return True
-        return self.session is not None and getattr(self.session.callbacks, told.opt_in)
-
-    def place(self, effect: AllocationsMade) -> None:
-        """Send allocations to the RM."""
-        for payload in made(effect, self.encoder):
-            self.outbox.put(payload)
-        self.measures.allocated(effect.allocations, self._now())
+        return bool(getattr(self.session.callbacks, told.opt_in))
 
     def payloads(self, effect: Effect) -> Iterable[Payload]:
         """The responses for an effect."""
@@ -301,7 +298,7 @@ class Rm:
         return payloads(effect, self.encoder)
 
     async def displace(self, kind: Kind, farewell: CallError) -> None:
-        """End the open stream of a kind with an error, and wait until nothing of it runs."""
+        """End the open stream of a kind with an error, and wait until all its tasks have ended."""
         older = self.streams.get(kind)
         if older is not None:
             older.end(farewell)
@@ -339,7 +336,7 @@ class Rm:
                 stream.end(error)
 
     def drain(self, reason: str, retry_after: float) -> list[Stream]:
-        """Ask the RM to leave and to come back after so many seconds; returns the streams that will end.
+        """Ask the RM to leave and to reconnect after `retry_after` seconds; returns the ending streams.
 
         A stream of `si.v1` ends once its queue is sent. A session is asked to say goodbye.
         """
@@ -348,7 +345,7 @@ class Rm:
         return list(self.streams.values())
 
     def _leave(self, kind: Kind, stream: Stream, reason: str, retry_after: float) -> None:
-        """End one open stream in order. Its owner and the member between may both ask: the first counts."""
+        """End one open stream in order. Its owner and a forwarding member may both ask: the first counts."""
         if self.streams.get(kind) is not stream or stream.is_leaving:
             return
         stream.is_leaving = True
@@ -360,12 +357,12 @@ class Rm:
         self.outbox.put(Payload(Kind.SESSION, "drain", data, 1))
 
     def tell_others(self, addresses: tuple[str, ...]) -> None:
-        """Tell the RM the addresses of the other members, if there is a session that was told of others.
+        """Send the RM the addresses of the other members, if its session was sent others before.
 
-        One without a stream is told when it is resumed.
+        A session without a stream gets them when it is resumed.
         """
         session = self.session
-        if session is None or Kind.SESSION not in self.streams or set(session.others) == set(addresses):
+        if Kind.SESSION not in self.streams or set(session.others) == set(addresses):
             return
         session.others = addresses
         data = OtherMembers(addresses=addresses).SerializeToString()
@@ -373,10 +370,10 @@ class Rm:
         self.outbox.put(Payload(Kind.SESSION, "members", delimited(field, data), 1))
 
     def check(self) -> None:
-        """Refuse to go on with an RM that has to register anew first.
+        """Fail if the RM has to register anew first.
 
         Raises:
-            CallError: the core failed on it, or its outbox overflowed.
+            CallError: the core failed for it, or its outbox overflowed.
         """
         if self.halted:
             raise CallError(

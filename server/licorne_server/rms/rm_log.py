@@ -40,7 +40,7 @@ MOST_LOGGED = 20
 """Items of one effect that have a line each; the others are counted in one."""
 
 _LOGGED_ELSEWHERE = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
-"""Codes that authentication logs itself."""
+"""Status codes of refusals that authentication logs itself."""
 
 _Rejection = NodeRejection | ApplicationRejection | AllocationRejection
 
@@ -107,7 +107,7 @@ def logging_refusal(what: str, rm_id: str, access: Access, context: Any) -> Iter
 _levels_log = structlog.get_logger("core.rm_log_levels")
 
 MOST_KEYS = 40
-"""Keys of an extra configuration that are looked at for slips."""
+"""Keys of an extra configuration that are checked for misspellings."""
 
 MOST_IGNORED = 10
 """Ignored levels of one extra configuration that the log names, at most."""
@@ -124,7 +124,7 @@ _OURS = {
 """Our name for each level that an extra configuration may give."""
 
 _OF_THE_RM = frozenset({"admission", "kubernetes", "shim", "test"})
-"""Loggers of a shim and those below them are the RM's own: one config map is for both sides."""
+"""Loggers of a shim, and those below them: one config map serves both sides, so they are the RM's own."""
 
 
 class Ignored(NamedTuple):
@@ -133,11 +133,11 @@ class Ignored(NamedTuple):
     key: str
     logger: str
     level: str
-    """Our name for the level; empty if it is none."""
+    """Our name for the level; empty if it is unknown."""
 
 
 class RmLogLevels:
-    """Hands on which levels the RMs of one server want."""
+    """Passes on the log levels that the RMs of one server request."""
 
     def __init__(self, extra_of: Callable[[RmId], Mapping[str, str]]) -> None:
         """Start without requests. `extra_of` is the extra configuration of a registered RM."""
@@ -145,7 +145,7 @@ class RmLogLevels:
         self._wanted: dict[RmId, Mapping[str, str]] = {}
 
     def follow(self, rm_id: RmId) -> None:
-        """An RM's extra configuration may be another."""
+        """Read an RM's extra configuration, which may have changed."""
         given = self._extra_of(rm_id)
         levels_given = read_extra(given).log_levels
         wanted: dict[str, str] = {}
@@ -168,11 +168,11 @@ class RmLogLevels:
         return self._wanted
 
     def forget(self, rm_id: RmId) -> None:
-        """Drop the requests of an RM that is gone."""
+        """Drop the requests of an RM that was removed."""
         self._want(rm_id, {})
 
     def forget_all(self) -> None:
-        """The server stops; others of its process may go on."""
+        """Drop all requests of this server, which stops; other servers of the process may continue."""
         for rm_id in self._wanted:
             levels().want((self, rm_id), {})
         self._wanted.clear()
@@ -195,7 +195,7 @@ def _by_key(wanted: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _log_slips(rm_id: RmId, given: Mapping[str, str]) -> None:
-    """Log the keys that are nearly known ones, of the first keys: each takes a while."""
+    """Log keys that are near misspellings of known ones; only the first keys, as each check takes a while."""
     for key in islice(given, MOST_KEYS):
         if meant := meant_key(key):
             about = {"key": shown(key), "reason": f"it means nothing, did you mean {meant}?"}

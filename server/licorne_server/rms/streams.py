@@ -8,11 +8,11 @@ Three rules, each for a trap of grpc.aio (ecosystem § 1.2):
 * A cancellation is never swallowed: that leaks native memory.
 
 There is one exception to the last rule. Once a request was begun, it is carried out to its end and
-counted before the stream counts as closed, because the core cannot take half of one back. Those
+counted before the stream counts as closed, because the core cannot undo half of one. Requests
 that were read behind it are dropped with the stream: the RM may have registered anew meanwhile.
 
-Real shims send one item in each message. Queued requests are carried out as one, so that a turn of
-the core is not made for every item. A single request is carried out at once. In a rush, each close
+Shims send one item in each message. Queued requests are carried out as one, so that the core does
+not make a turn for every item. A single request is carried out at once. In a rush of requests, each close
 behind the one before, the next ones are awaited: gRPC hands messages over one by one, so their
 number is unknown.
 """
@@ -28,7 +28,7 @@ import grpc
 
 from licorne_server.security.access import PassedOn
 from licorne_server.security.connections import Link
-from licorne_server.transport.call import Call
+from licorne_server.transport.interface import Prompt
 from licorne_server.wire.errors import CallError, Malformed, unavailable
 from licorne_server.wire.framing import Split
 from licorne_server.wire.responses import Kind
@@ -40,7 +40,7 @@ GATHER_SECONDS = 0.002
 """Seconds after a message in which the next one gathers items, while there is scheduling to do."""
 
 PASSED_GATHER_SECONDS = 0.004
-"""The same for a call that another member passes on: its messages are read and written once more."""
+"""`GATHER_SECONDS` of a call that another member passes on: its messages are read and written twice."""
 
 ENOUGH_ITEMS = 256
 """Number of items with which a message leaves at once."""
@@ -78,9 +78,9 @@ class Stream:
     is_leaving: bool
     """True once its RM was asked to leave."""
     is_writing: bool
-    """True until gRPC has taken the message that is being written."""
+    """True until gRPC has accepted the message that is being written."""
     closed: asyncio.Event
-    """Set when nothing of the stream runs any more."""
+    """Set when all tasks of the stream have ended."""
     peer: str
     """The caller's address, as gRPC writes it."""
     traffic: Traffic
@@ -88,17 +88,17 @@ class Stream:
     """Reason for the stream's end, for the log; empty before."""
 
     def __init__(self, context: Any, link: Link | None = None) -> None:
-        """Over a `grpc.aio` servicer context, on a connection."""
+        """`context` is a `grpc.aio` servicer context, `link` its connection."""
         self._context = context
         self._link = link or Link()
         self._gather_seconds = PASSED_GATHER_SECONDS if isinstance(context, PassedOn) else GATHER_SECONDS
-        # Done when the call was ended from outside; has the error to end it with.
+        # Done when the call was ended from outside; the result is its error.
         self._ended: asyncio.Future[CallError | None] = asyncio.get_running_loop().create_future()
         # The error to end the call with once the writer has written what waits.
         self._last_word: CallError | None = None
-        # Makes a waiting writer look around.
+        # Wakes a waiting writer, which checks its state.
         self._wake: Callable[[], None] | None = None
-        # Since when, in the loop's time, a message has been waited for; None while none is.
+        # Start of the wait for a message, in the loop's time; None while there is no wait.
         self._reading_since: float | None = None
         self.over = self.is_handling = self.is_leaving = self.is_writing = False
         self.peer = context.peer()
@@ -112,19 +112,19 @@ class Stream:
     def end(self, error: CallError | None = None) -> None:
         """End the call from outside, with an error or in order; the first call counts.
 
-        From here on its tasks take and write nothing more, though they have yet to be cancelled.
+        From here on its tasks take and write no more messages, though they have yet to be cancelled.
         """
         self.over = True
         if not self._ended.done():
             self._ended.set_result(error)
 
     def when_leaving(self, leave: Callable[[str, float], object]) -> None:
-        """Call it as `PassedOn.when_leaving` says, if another member passes the call on."""
+        """Register a callback with `PassedOn.when_leaving`, if another member passes the call on."""
         if isinstance(self._context, PassedOn):
             self._context.when_leaving(leave)
 
     def finish(self, error: CallError | None = None) -> None:
-        """End the call, with an error or in order, once its writer has written what waits."""
+        """End the call, with an error or in order, once its writer has written all queued messages."""
         self._last_word = self._last_word or error
         self.finishing.set()
         if self._wake is not None:
@@ -136,7 +136,7 @@ class Stream:
         The RM of the stream is unknown until then.
 
         Raises:
-            CallError: UNAVAILABLE, it did not come within so many seconds.
+            CallError: UNAVAILABLE, it did not arrive within `seconds`.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -164,11 +164,11 @@ class Stream:
         self.traffic.bytes_read += size
 
     async def read_all(self) -> Sequence[bytes]:
-        """The RM's next messages, those that have come together; none when the stream has ended."""
+        """The RM's next messages that have arrived together; empty when the stream has ended."""
         first = await self.read()
         if first is None:
             return ()
-        if not isinstance(self._context, Call):
+        if not isinstance(self._context, Prompt):
             return (first,)
         others = self._context.waiting()
         self._heard(len(others), sum(map(len, others)))
@@ -190,11 +190,11 @@ class Stream:
         self.is_writing = False
 
     async def more_may_come(self, items: int, *, busy: bool) -> bool:
-        """Wait a moment if the next message, with so many items, should gather more of them.
+        """Wait a moment if the next message, with `items` items so far, should gather more of them.
 
-        It should if the last message has just left, had many items, and the engine is `busy`. A
-        message costs the same whatever is in it, so that a few large ones are better then. Returns
-        True after a wait: the outbox has to be looked at again.
+        It should if the last message was just sent, had many items, and the engine is `busy`. A
+        message has a fixed cost, so that a few large ones are better then. Returns
+        True after a wait: the outbox has to be examined again.
         """
         if items >= ENOUGH_ITEMS or self.wrote_items < FEW_ITEMS or not busy:
             return False
@@ -211,10 +211,10 @@ class Stream:
         write: Coroutine[Any, Any, None],
         wake: Callable[[], None],
     ) -> None:
-        """Run all until all requests are carried out and the writer is done, or one fails.
+        """Run the three coroutines until all requests are carried out and the writer is done, or one fails.
 
-        `carry_out` ends after `read`, whose requests it handles. `wake` makes a waiting writer look
-        again.
+        `carry_out` ends after `read`, whose requests it handles. `wake` makes a waiting writer check
+        its state again.
 
         Raises:
             CallError: the call was ended from outside, or by one of the three.
@@ -230,7 +230,7 @@ class Stream:
         self.reason = self.reason or "its client has ended it"
 
     async def _run(self, parts: Sequence[Coroutine[Any, Any, None]], wake: Callable[[], None]) -> None:
-        """As `run`; the parts are the reader, the worker and the writer."""
+        """Run the reader, the worker and the writer; see `run`."""
         self._wake = wake
         self._link.streams += 1
         every: list[asyncio.Future[Any]] = [asyncio.ensure_future(part) for part in parts]
@@ -282,22 +282,22 @@ def _why(error: Exception) -> str:
 
 
 MAX_WAITING = 1024 * 1024
-"""Bytes of requests that wait, above which no more are read."""
+"""Bytes of queued requests above which no more are read."""
 
 ENTRY_COST = 256
 """Bytes added to the size of each request, so that their number is bounded too."""
 
 MAX_JOINED = 1_000
-"""Items of requests that are carried out as one."""
+"""Most items of requests that are carried out as one."""
 
 CLOSE = 8
 """Number of closely following requests that make a rush."""
 
 RUSH_SECONDS = 0.004
-"""Seconds within which the requests of a rush came."""
+"""Seconds within which the requests of a rush arrived."""
 
 RUSH_PAUSE = 0.002
-"""Seconds that the first queued request of a rush gathers others behind it."""
+"""Seconds for which the first queued request of a rush waits for others."""
 
 ENOUGH = 64
 """Number of queued requests at which gathering ends."""
@@ -314,7 +314,7 @@ class Entry:
     """Its items."""
     field: int
     """For the kind SESSION: the number of its field. 0 for a request that was carried out when it
-    was read, and only counts as such in its turn."""
+    was read, and is only counted in its turn."""
     payload: bytes
     """For the kind SESSION: its message."""
     size: int
@@ -333,7 +333,7 @@ class Entry:
         size: int = 0,
         time: float = 0.0,
     ) -> None:
-        """As its fields say."""
+        """For the parameters see the fields."""
         self.kind = kind
         self.number = number
         self.request = request
@@ -351,13 +351,13 @@ class Intake:
         self._waiting: deque[Entry] = deque()
         self._size = 0
         self._ended = False
-        # When the last requests came, in the loop's time, and the first of those that wait.
+        # Times at which the last requests arrived, in the loop's time, and that of the first queued one.
         self._loop = asyncio.get_running_loop()
         self._came: deque[float] = deque([-inf] * CLOSE, CLOSE)
         self._since = 0.0
         # Error that ends the stream once all requests before it are done; None for none.
         self._failure: Exception | None = None
-        # Set when there may be something to take, or the end.
+        # Set when a request may be queued, or the intake is closed.
         self._news = asyncio.Event()
         # Cleared while no more should be read.
         self._room = asyncio.Event()
@@ -366,7 +366,7 @@ class Intake:
         """True if no more should be read: then wait for `room`."""
 
     async def room(self) -> None:
-        """Wait until more should be read."""
+        """Wait until more requests should be read."""
         await self._room.wait()
 
     def put(self, entry: Entry) -> None:
@@ -395,11 +395,11 @@ class Intake:
     async def take(self) -> Entry | None:
         """Wait for the next requests, joined as far as their order allows; None at the end.
 
-        Requests of one kind are joined as long as no addition comes behind a removal: the core
+        Requests of one kind are joined as long as no addition follows a removal: the core
         makes the additions of a request first.
 
         Raises:
-            Exception: what the stream ends with.
+            Exception: the failure that ends the stream.
         """
         while not self._waiting:
             if self._ended:
@@ -433,7 +433,7 @@ class Intake:
         return first
 
     def _joins(self, kind: Kind, count: int, *, removes: bool) -> bool:
-        """True if the next entry can be carried out together with so many items of a kind before it."""
+        """True if the next entry can be carried out together with `count` items of a kind before it."""
         if not self._waiting:
             return False
         entry = self._waiting[0]

@@ -4,13 +4,13 @@ Without client certificates and tokens there are no identities, and everyone who
 may do everything. That is for loopback, or for a network that is trusted as a whole.
 
 An operator sees and changes everything, a viewer sees everything, and an RM sees and changes its own.
-Where callers have certificates, a viewer may have a token over HTTPS instead: a browser asks for a
-token more easily than for a certificate.
+Where callers have certificates, a viewer may use a token over HTTPS instead: browsers handle a
+token more easily than a certificate.
 
 A refusal is the same for a registered and an unknown RM, so refusals do not reveal which RMs exist.
 
-A caller is checked when it opens a stream. The stream records the rights that it needed. Its caller
-is checked again whenever rights were revoked, and the stream ends if one of its rights was.
+A caller is checked when it opens a stream. The stream records the required rights. Its caller
+is checked again whenever rights are revoked, and the stream ends if it has lost one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ class Caller:
 
 
 class Authenticated:
-    """The context of a call whose caller was authenticated before it became a call: it is this one."""
+    """The context of a call whose caller was already authenticated: `caller` is its identity."""
 
     caller: Caller
 
@@ -65,12 +65,12 @@ class PassedOn(Authenticated):
     """The context of a call that another member passes on, and has authenticated."""
 
     def when_leaving(self, leave: Callable[[str, float], object]) -> None:
-        """Call it with a reason and the seconds to stay away, once the other member is about to stop."""
+        """Register a callback for the stop of the other member: a reason, and the seconds to stay away."""
         raise NotImplementedError
 
 
 Right = Callable[[Caller, str], str]
-"""Returns the reason why a caller has no right to a subject, such as an RM; empty if it has."""
+"""Returns the reason why a caller has no right to a subject, such as an RM; empty if it has the right."""
 
 
 class Opening:
@@ -148,7 +148,7 @@ class Roles:
         self._enforced = enforced
 
     def certified(self, names: frozenset[str]) -> Caller:
-        """Caller with a valid certificate of these names."""
+        """Caller with a valid certificate with these names."""
         peer = f"certificate {' '.join(sorted(names))}"
         return Caller(names, bool(names & self._operators), peer, bool(names & self._viewers))
 
@@ -182,14 +182,14 @@ class Roles:
 
 
 def operating(caller: Caller, _: str) -> str:
-    """Reason why the caller may not change everything; empty if it may."""
+    """Reason why the caller is no operator, who may change everything; empty if it is one."""
     if caller.operator:
         return ""
     return "of a viewer may see everything and change nothing" if caller.viewer else "is no operator's"
 
 
 def viewing(caller: Caller, _: str) -> str:
-    """Reason why the caller may not see everything; empty if it may."""
+    """Reason why the caller is neither an operator nor a viewer; empty if it is one."""
     return "" if caller.sees_all else operating(caller, "")
 
 
@@ -229,7 +229,7 @@ class Access:
 
     @classmethod
     def by(cls, settings: Settings) -> "Access":
-        """The access that the settings give.
+        """The rights that the settings define.
 
         Raises:
             SettingsError: a file with tokens is unusable.
@@ -273,11 +273,11 @@ class Access:
 
     @property
     def has_tokens(self) -> bool:
-        """True if there are tokens, though perhaps only in place of certificates."""
+        """True if there are tokens, even if they only replace certificates."""
         return self._tokens is not None
 
     def bearer(self, authorizations: Sequence[str]) -> Caller | None:
-        """Owner of the token in `authorization` values; None unless there is exactly one, and known."""
+        """Owner of the token in `authorization` values; None unless it is one known token."""
         if self._tokens is None or len(authorizations) != 1:
             return None
         return _bearer(self._tokens.grant(authorizations[0]))
@@ -312,11 +312,11 @@ class Access:
             self._streams[context].end = end
 
     def certified(self, names: frozenset[str]) -> Caller:
-        """Caller with a valid certificate of these names."""
+        """Caller with a valid certificate with these names."""
         return self._roles.certified(names)
 
     def anybody(self, host: str) -> Caller:
-        """Caller from a host, for servers where callers have no identity and may do everything."""
+        """Caller from a host, for servers without identities, on which every caller may do everything."""
         return Caller(frozenset(), True, peer_of(host))
 
     def check_rm(self, context: Any, rm_id: str) -> None:
@@ -340,7 +340,7 @@ class Access:
         self._check(context, self._roles.reading, rm_id)
 
     def check_change(self, context: Any, rm_id: str) -> None:
-        """Refuse a viewer that may see the RM, and not configure it.
+        """Refuse a viewer, which may see the RM but not configure it.
 
         Raises:
             CallError: PERMISSION_DENIED, or UNAUTHENTICATED.

@@ -1,4 +1,4 @@
-"""Connections of the gRPC port, as counted by the kernel, and the cutting of abusive connections.
+"""Connections of the gRPC port, with the kernel's byte counts; abusive connections are cut.
 
 gRPC closes connections that are idle or do not finish their handshake, and limits streams. It does
 not bound frames that belong to no message: SETTINGS, PING, WINDOW_UPDATE, frames of unknown kinds,
@@ -35,7 +35,7 @@ SWEEP_SECONDS = 0.001
 the number of files."""
 
 SHORTEST_SWEEP, LONGEST_SWEEP = 0.1, 1.0
-"""Bounds of the seconds between two sweeps. A longer flood is read by gRPC in a longer step at its end."""
+"""Bounds of the seconds between two sweeps. A longer interval lets more of a flood pass."""
 
 SLICE = 64
 """Open files read in one step of the loop."""
@@ -47,17 +47,17 @@ MESSAGE_BYTES = 128
 """Bytes allowed for a message in addition to its own: frames, TLS records, flow control."""
 
 STRANGER_BYTES = MAX_MESSAGE_BYTES + 1024 * 1024
-"""Unexplained bytes of a connection from which no whole message has come, at most."""
+"""Unexplained bytes of a connection from which no complete message has arrived, at most."""
 
 STRANGER_ANSWERS = 128 * 1024
 """Bytes sent to a connection without calls, at most: the handshake, answers to frames. The flow
 control of its first message, whatever its size, takes a tenth."""
 
 CALLER_BYTES = 16 * 1024 * 1024
-"""Unexplained bytes of any other connection: messages on their way, and one refused for its size."""
+"""Unexplained bytes of any other connection: messages under way, and one refused for its size."""
 
 STREAM_BYTES = MAX_MESSAGE_BYTES
-"""Additional bytes per stream of an RM: a message may be on its way while another is read."""
+"""Additional bytes per stream of an RM: a message may be under way while another is read."""
 
 UNREAD_PIECES = 16
 """Pieces of a mebibyte that are read and dropped when a connection is cut, at most."""
@@ -78,7 +78,7 @@ ROOMY = 3 / 4
 """Share of all connections that remain after this cut."""
 
 _TCP_INFO = struct.Struct("120xQQ")
-"""Bytes that the peer has acknowledged, and bytes received from it, in linux/tcp.h's tcp_info."""
+"""Layout of linux/tcp.h's tcp_info: bytes acknowledged by the peer, and bytes received from it."""
 
 Address = tuple[str, int]
 
@@ -97,7 +97,7 @@ class Link:
     resets: int
     """Calls cancelled by the peer."""
     was_heard: bool
-    """True once a whole message of a call has come."""
+    """True once a complete message of a call has arrived."""
 
     def __init__(self) -> None:
         """Start without calls."""
@@ -109,7 +109,7 @@ class Link:
         self.resets = 0
 
     def called(self) -> None:
-        """Count the begin of a call."""
+        """Count the beginning of a call."""
         self.open += 1
         self.calls += 1
         self.explained += CALL_BYTES
@@ -119,7 +119,7 @@ class Link:
         self.open -= 1
 
     def heard(self, messages: int, size: int) -> None:
-        """Count messages of `size` bytes in all from the peer."""
+        """Count messages from the peer, of `size` bytes in total."""
         self.was_heard = True
         self.explained += size + size // 8 + messages * MESSAGE_BYTES
 
@@ -174,8 +174,8 @@ class Connection:
         """End the connection, given a copy of its socket.
 
         Received bytes are dropped, because gRPC reads all of them before it sees the end. Writing is
-        shut only if the connection still exists at the next sweep: gRPC would fail at each of its
-        answers, and serve no other connection meanwhile.
+        shut down only if the connection still exists at the next sweep: otherwise gRPC would fail at each of
+        its answers, and serve no other connection meanwhile.
         """
         if self.is_cut:
             copy.shutdown(socket.SHUT_RDWR)
@@ -214,7 +214,7 @@ class Connections:
         ]
 
     def link(self, peer: str) -> Link:
-        """The link of a peer, by gRPC's name of the peer; a new link if the peer is unknown."""
+        """The link of a peer, by gRPC's name of the peer; a new link for an unknown peer."""
         address = _address(host_of(peer), unquote(peer).rpartition(":")[2])
         link = self._links.get(address)
         if link is None:

@@ -1,8 +1,8 @@
 """TLS handshakes on connections of the loop.
 
 A handshake takes time of the loop, and any client may begin one. So handshakes take turns with all
-reads (`process/fair.py`), by host. A connection may be closed during its handshake to make room, and one
-that waits for its turn has no memory of TLS yet.
+reads (`process/fair.py`), by host. A connection may be closed during its handshake to make room. One
+that waits for its turn takes no memory for TLS yet.
 """
 
 import asyncio
@@ -28,29 +28,29 @@ SHUTDOWN_SECONDS = 3.0
 
 
 MOST, SHARE = 512, 256
-"""Handshakes of an address that have had their turn and wait for the peer, in all and of one host. Each
-takes 300 KB; one of an honest peer takes as long as a few packets on their way, and its processor."""
+"""Handshakes of an address that have had their turn and wait for the peer, in total and of one host. Each
+takes 300 KB; that of an honest peer lasts for a few round trips and its computation."""
 
 GRACE_SECONDS = 3.0
 """Seconds that a handshake may take while others of its host wait for its place."""
 
 LOOK_SECONDS = 0.25
-"""Seconds between two looks whether it does."""
+"""Seconds between two checks for such handshakes."""
 
 
 class Handler(Protocol):
-    """A protocol that a connection is handed over to."""
+    """A protocol to which a connection is handed over."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Begin to serve the connection."""
         ...
 
     def data_received(self, data: bytes) -> None:
-        """Something was read."""
+        """Process bytes that were read."""
         ...
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Note the end of the connection."""
         ...
 
 
@@ -70,7 +70,7 @@ class _Waiting(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.over = True
-        # asyncio chooses whom to notify early: this one, if the connection ended at the hand-over.
+        # asyncio selects the protocol to notify early: this one, if the connection ended during the handover.
         if self.handler is not None:
             self.handler.connection_lost(exc)
 
@@ -79,10 +79,10 @@ class Handshake(asyncio.Protocol):
     """A connection under handshake."""
 
     transport: asyncio.Transport | None
-    """The connection without TLS."""
+    """The unencrypted connection."""
 
     def __init__(self, of: "Handshakes", make_handler: Callable[[], Handler]) -> None:
-        """Begin with the connection."""
+        """Begin when the connection is made; `make_handler` makes the protocol to which it is handed over."""
         self.transport = None
         self._of = of
         self._make_handler = make_handler
@@ -96,7 +96,7 @@ class Handshake(asyncio.Protocol):
         self._task.add_done_callback(self._ended)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Abort: the connection was closed before the handshake was over."""
+        """Abort the handshake: the connection was closed before its end."""
         self.stop()
 
     def stop(self) -> None:
@@ -105,7 +105,7 @@ class Handshake(asyncio.Protocol):
             self._task.cancel()
 
     def _ended(self, _: asyncio.Task[None]) -> None:
-        # A task knows what has cancelled it, and so this: they would keep each other and the connection.
+        # A task refers to its canceller, and so to this object: a cycle that would keep the connection.
         self._task = None
         self._of.ended(self)
 
@@ -116,9 +116,10 @@ class Handshake(asyncio.Protocol):
         waiting = _Waiting()
         try:
             secure = await self._of.secured(self, transport, waiting)
-        except OSError as error:  # what TLS raises, and a timeout, are among them
+        except OSError as error:  # includes errors of TLS, and a timeout
             log.debug("handshake failed", reason=str(error))
-            # asyncio keeps the error, whose frames keep all of TLS: 300 KB until a pass of the collector.
+            # asyncio keeps the error, whose frames refer to the TLS state: 300 KB until a pass of the garbage
+            # collector.
             error.__traceback__ = None
             return
         except asyncio.CancelledError:
@@ -141,7 +142,7 @@ class _Begun:
 
     host: str
     at: float
-    """When, in seconds of the process' clock."""
+    """Time of the turn, in seconds of the process' clock."""
 
 
 class Handshakes:
@@ -156,7 +157,7 @@ class Handshakes:
         """Each uses the current `context`, and may take `seconds`."""
         self.under_way = {}
         self._begun: dict[Handshake, _Begun] = {}
-        # Those that wait for a place of their host, by host.
+        # Handshakes that wait for a place of their host, by host.
         self._waiting: dict[str, dict[Handshake, asyncio.Future[None]]] = {}
         self._is_looking = False
         self._context = context
@@ -170,7 +171,7 @@ class Handshakes:
         return handshake
 
     def ended(self, handshake: Handshake) -> None:
-        """A handshake is over, or never began: its place is that of the next of its host."""
+        """Note that a handshake has ended, or never began: its place is given to the next of its host."""
         self.under_way.pop(handshake, None)
         if (begun := self._begun.pop(handshake, None)) is not None:
             self._let_in(begun.host)
@@ -181,7 +182,7 @@ class Handshakes:
             handshake.stop()
 
     async def _place(self, handshake: Handshake, host: str) -> None:
-        """Wait for a place. One host does not wait for others: the one with most makes room for it."""
+        """Wait for a place. Other hosts are not waited for: the one with most loses one."""
         line = self._waiting.setdefault(host, {})
         turn = line[handshake] = asyncio.get_running_loop().create_future()
         self._let_in(host)
@@ -195,7 +196,7 @@ class Handshakes:
                 del self._waiting[host]
 
     def _let_in(self, host: str) -> None:
-        """Give places of a host to those that wait: free ones, and those that are held for too long."""
+        """Give places of a host to waiting handshakes: free ones, and those that were held for too long."""
         line = self._waiting.get(host, {})
         while line:
             count = Counter(begun.host for begun in self._begun.values())
@@ -214,7 +215,7 @@ class Handshakes:
                 turn.set_result(None)
 
     def _look(self) -> None:
-        """Look at all hosts whose handshakes wait, and again as long as there are any."""
+        """Check all hosts with waiting handshakes, and repeat as long as there are any."""
         for host in tuple(self._waiting):
             self._let_in(host)
         self._is_looking = bool(self._waiting)
@@ -224,7 +225,7 @@ class Handshakes:
     async def secured(
         self, handshake: Handshake, transport: asyncio.Transport, protocol: asyncio.Protocol
     ) -> asyncio.Transport | None:
-        """The encrypted connection; None if it was closed meanwhile.
+        """Encrypt a connection; returns None if it was closed meanwhile.
 
         Raises:
             OSError: the handshake has failed, or has timed out.

@@ -1,6 +1,6 @@
 """TLS for both ports: certificate files, reloaded when they change, and the end of their validity.
 
-Client certificates are checked if there is a CA for clients.
+Client certificates are checked if the settings have a CA for clients.
 """
 
 import ssl
@@ -24,7 +24,7 @@ class _UnusableError(Exception):
 
 
 class TlsFiles:
-    """Certificate files, and the detection of changes."""
+    """Certificate files, and the detection of their changes."""
 
     def __init__(self, tls: Tls) -> None:
         """Read and check the files.
@@ -44,7 +44,7 @@ class TlsFiles:
     def have_changed(self) -> bool:
         """True if the files are usable and have changed since the last call.
 
-        Unusable files, perhaps half of a new pair, are read again after their next change.
+        Unusable files, such as half of a new pair, are read again after their next change.
         """
         try:
             stamps = self._stamps()
@@ -66,14 +66,14 @@ class TlsFiles:
 
         Raises:
             OSError: a file cannot be read.
-            _UnusableError: a file's content is unusable; the text names the option.
+            _UnusableError: a file's content is unusable; the text names the key.
         """
         tls = self.tls
-        what = f"--tls-cert {tls.cert}, --tls-key {tls.key}"
+        what = f"server.tls_cert {tls.cert}, server.tls_key {tls.key}"
         try:
             context.load_cert_chain(tls.cert, tls.key, password=NO_PASSWORD)
             if tls.client_ca is not None:
-                what = f"--tls-client-ca {tls.client_ca}"
+                what = f"server.tls_client_ca {tls.client_ca}"
                 context.load_verify_locations(tls.client_ca)
         except ssl.SSLError as error:
             raise _UnusableError(f"{what}: not usable as PEM: {error}") from None
@@ -83,7 +83,7 @@ class TlsFiles:
         return [_stamp(file) for file in files if file is not None]
 
     def _problem(self) -> str:
-        """The problem of the files, or the empty text. gRPC itself reports no problem."""
+        """The problem of the files, or an empty text. gRPC itself reports no problem."""
         try:
             self.load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         except _UnusableError as error:
@@ -106,7 +106,7 @@ def grpc_credentials(tls: Tls) -> grpc.ServerCredentials:
         )
 
     def fetch() -> grpc.ServerCertificateConfiguration | None:
-        """The changed files; None to keep the current ones. Called on a thread of gRPC."""
+        """The changed files; None to keep the current ones. Called in a thread of gRPC."""
         if not files.have_changed():
             return None
         try:
@@ -145,7 +145,7 @@ class Certificates:
     """Certificate files for TLS on connections of the loop."""
 
     def __init__(self, tls: Tls, protocol: str, checked: ssl.VerifyMode = ssl.CERT_OPTIONAL) -> None:
-        """Read the files. `protocol` is the one that clients have to speak, by its name in ALPN.
+        """Read the files. `protocol` is the name in ALPN of the protocol that clients have to use.
 
         Where there is a CA of clients, their certificates are `checked`. Over HTTP they are optional,
         as probes have none: `http/identity.py` has the rights of clients without one.
@@ -177,7 +177,7 @@ class Certificates:
 
 
 _ROUNDS = 4
-"""Turns of both sides; a handshake needs two."""
+"""Turns of both sides, at most; a handshake needs two."""
 
 _ANY_TIME = 0x200000
 """OpenSSL's flag to accept expired certificates."""

@@ -24,7 +24,7 @@ class Grant(NamedTuple):
     """Rights of a token."""
 
     rms: frozenset[str]
-    """RmIDs that its bearer may act for."""
+    """RmIDs for which its bearer may act."""
     operator: bool
     """True if its bearer may see and configure every RM."""
     viewer: bool
@@ -61,7 +61,7 @@ class Tokens:
     def reload(self) -> dict[str, Grant | None]:
         """Read the files again. If one of them is unusable, the old tokens stay in use.
 
-        Returns the remaining grant of each peer that lost rights; None for no grant.
+        Returns the remaining grant of each peer that lost rights; None for a peer without any grant left.
         """
         before = self._grants
         try:
@@ -94,18 +94,18 @@ class Tokens:
         grants: dict[bytes, Grant] = {}
         for rm_id, files in self._rms.items():
             for file in files:
-                _add(grants, _token(file, f"--rm-token {rm_id}={file}"), rms=frozenset({rm_id}))
+                _add(grants, _token(file, f"access.rm_token_files {rm_id}={file}"), rms=frozenset({rm_id}))
         for file in self._operators:
-            _add(grants, _token(file, f"--operator-token {file}"), operator=True)
+            _add(grants, _token(file, f"access.operator_token_files {file}"), operator=True)
         for file in self._viewers:
-            _add(grants, _token(file, f"--viewer-token {file}"), viewer=True)
+            _add(grants, _token(file, f"access.viewer_token_files {file}"), viewer=True)
         return grants
 
 
 def tokens_in(
     rms: Mapping[str, Sequence[Path]], operators: Sequence[Path], viewers: Sequence[Path]
 ) -> Tokens | None:
-    """Tokens in these files; None without files, which means that no token counts."""
+    """Tokens in these files; None without files: then tokens are not used."""
     return Tokens(rms, operators, viewers) if rms or operators or viewers else None
 
 
@@ -127,7 +127,7 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="replace")).digest()
 
 
-def _token(file: Path, option: str) -> str:
+def _token(file: Path, key: str) -> str:
     """The token in a file, without white space around it.
 
     Raises:
@@ -138,13 +138,12 @@ def _token(file: Path, option: str) -> str:
             # One byte more, and room for a line end, suffices to detect a token that is too long.
             content = stream.read(MAX_CHARACTERS + 3)
     except OSError as error:
-        raise SettingsError(f"{option}: cannot read {file}: {error.strerror}") from None
+        raise SettingsError(f"{key}: cannot read {file}: {error.strerror}") from None
     token = content.decode("ascii", errors="replace").strip()
     if not MIN_CHARACTERS <= len(token) <= MAX_CHARACTERS:
         raise SettingsError(
-            f"{option}: the token has {len(token)} characters, "
-            f"{MIN_CHARACTERS} to {MAX_CHARACTERS} are allowed"
+            f"{key}: the token has {len(token)} characters, {MIN_CHARACTERS} to {MAX_CHARACTERS} are allowed"
         )
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise SettingsError(f"{option}: the token must be printable ASCII without blanks")
+        raise SettingsError(f"{key}: the token must be printable ASCII without blanks")
     return token

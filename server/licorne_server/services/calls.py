@@ -1,18 +1,25 @@
 """Calls of all services: their admission, their quotas, and the statuses that they end with.
 
 The guard intercepts every call, authenticates its caller and enforces the quotas of the caller's
-peer. No peer can take all places. The streams of RMs that have given their RM need no place,
+peer. No peer can take all places. A stream of an RM needs no place once it has named the RM,
 because an RM has one of each kind.
 
-Errors inside a call become statuses. An unforeseen error is logged, and its caller sees a
-correlation id and no more. Handlers take and give bytes. A request is parsed in here, so that
+Errors inside a call become statuses. An unforeseen error is logged, and its caller gets a
+correlation id only. Handlers take and return bytes. A request is parsed in this module, so that
 garbage is INVALID_ARGUMENT.
 """
 
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager, nullcontext
+from contextlib import (
+    AbstractContextManager,
+    aclosing,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
@@ -26,9 +33,9 @@ from licorne_server.process.fair import PeerQuota, refusing
 from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections, Link
-from licorne_server.store.coordination.packing import SERVICE as MEMBERS
+from licorne_server.services.members.packing import SERVICE as MEMBERS
 from licorne_server.telemetry.measures import Calls, Method
-from licorne_server.transport.call import Call
+from licorne_server.transport.interface import Prompt
 from licorne_server.wire.errors import (
     CallError,
     Defect,
@@ -53,7 +60,7 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 
 def _with_status(serve: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
-    """Have an error of a method end its call with the status that stands for it."""
+    """Wrap a method, so that an error ends its call with the matching status."""
 
     async def handle(request: Any, context: Any) -> Any:
         try:
@@ -66,13 +73,26 @@ def _with_status(serve: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, 
     return handle
 
 
+async def send_metadata(context: Any) -> None:
+    """Send the initial metadata of a stream before its first message, and to its end.
+
+    If that were cancelled half-way, as by revoked rights, gRPC could send no status any more, and the
+    caller would wait for ever.
+    """
+    sending = asyncio.ensure_future(context.send_initial_metadata(()))
+    try:
+        await asyncio.shield(sending)
+    except asyncio.CancelledError:
+        with suppress(grpc.aio.InternalError):  # the caller has gone
+            await sending
+        raise
+
+
 def stream_handler(serve: Callable[[Any], Awaitable[None]]) -> Handler:
     """A bidirectional RPC; `serve` gets the context, and reads and writes bytes through it."""
 
     async def handle(_: Any, context: Any) -> None:
-        # Metadata leaves with the first message otherwise. If that were cancelled half-way, no
-        # status could be sent any more, and the caller would wait for ever.
-        await context.send_initial_metadata(())
+        await send_metadata(context)
         await serve(context)
 
     return grpc.stream_stream_rpc_method_handler(_with_status(handle))
@@ -81,9 +101,9 @@ def stream_handler(serve: Callable[[Any], Awaitable[None]]) -> Handler:
 def unary_handler(
     request: type[Request], serve: Callable[[Request, Any], Awaitable[Message | bytes]]
 ) -> Handler:
-    """A unary RPC; `serve` gets the parsed request and the context, and gives the response.
+    """A unary RPC; `serve` gets the parsed request and the context, and returns the response.
 
-    A response may have been turned into bytes elsewhere.
+    A response may be bytes already.
     """
 
     async def handle(raw: bytes, context: Any) -> bytes:
@@ -97,17 +117,17 @@ def watch_handler(request: type[Request], serve: Callable[[Request, Any], Awaita
     """An RPC of one request and many responses; `serve` writes these through the context."""
 
     async def handle(raw: bytes, context: Any) -> None:
-        await context.send_initial_metadata(())
+        await send_metadata(context)
         await serve(parsed(request, raw), context)
 
     return grpc.unary_stream_rpc_method_handler(_with_status(handle))
 
 
 def parsed(request: type[Request], raw: bytes) -> Request:
-    """A request, if it has no more fields than any may have: each costs time.
+    """Parse a request, unless it has too many fields, each of which costs time.
 
     Raises:
-        CallError: it has more.
+        CallError: it has too many fields.
         Malformed: the bytes are no such message.
     """
     check_fields(request.DESCRIPTOR.name, raw)
@@ -115,17 +135,17 @@ def parsed(request: type[Request], raw: bytes) -> Request:
 
 
 async def abort(context: Any, error: Exception) -> NoReturn:
-    """End a call with the status that stands for an error.
+    """End a call with the status that matches an error.
 
     Raises:
         asyncio.CancelledError: the call has ended meanwhile, so that a status has no receiver.
     """
     if isinstance(error, grpc.aio.InternalError):
-        # gRPC says so of a message to a caller that has gone while it was being written.
+        # gRPC raises this if the caller disconnects while a message is being written.
         log.debug("caller gone", peer=context.peer())
         raise asyncio.CancelledError from None
     failure = _status(error)
-    # grpc keeps what `abort` raises in a cycle. What led to it knows the whole stream, and what
+    # grpc keeps the exception of `abort` in a cycle. Its traceback refers to the whole stream, and to what
     # waited there: without this only the garbage collector would free that.
     error.__traceback__ = None
     try:
@@ -158,16 +178,16 @@ def _status(error: Exception) -> CallError:
 
 
 Take = Callable[[Any, "Entered"], Awaitable[Any]]
-"""Gives the request of a call that is under way, of what its handler was called with."""
+"""Returns the request of a call under way, from the argument of its handler."""
 
 
 async def _given(request: Any, _: "Entered") -> Any:
-    """The request itself, where it was there before the call was known."""
+    """Return the request itself, if it was complete before the handler was called."""
     return request
 
 
 def _writing(serve: Any) -> Any:
-    """Have the answer of a unary method written, as a method of streams does."""
+    """Wrap a unary method, so that it writes its answer as a streaming method does."""
 
     async def handle(requests: Any, context: Any) -> None:
         await context.write(await serve(requests, context))
@@ -180,10 +200,10 @@ OPEN_TO_ALL = frozenset({"grpc.health.v1.Health", MEMBERS})
 
 
 class Quotas:
-    """Places of calls, of callers who were authenticated or of those who need not be."""
+    """Quotas of calls: one object for authenticated callers, another for those who need not be."""
 
     def __init__(self, bounds: PeerBounds) -> None:
-        """All are free."""
+        """Start with all places free."""
         self.silent = PeerQuota(
             bounds.calls,
             bounds.calls_share,
@@ -203,9 +223,9 @@ class Entered(NamedTuple):
     link: Link
     """Its connection."""
     peer: str
-    """Who has its places."""
+    """The peer that is charged for its places."""
     quotas: Quotas
-    """Where it has them."""
+    """The quotas in which it has places."""
 
 
 class CallGuard(grpc.aio.ServerInterceptor):
@@ -220,7 +240,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
         measures: Calls | None = None,
         tracing: "Tracing | None" = None,
     ) -> None:
-        """The services in `own` hold their streams to their quota by `first`.
+        """The services in `own` enforce the quota of their streams themselves, by `first`.
 
         Calls are counted in `measures`; `tracing` gets their trace contexts.
         """
@@ -238,7 +258,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
         self._quotas, self._open_quotas = Quotas(bounds), Quotas(bounds)
 
     def stream(self, context: Any) -> Stream:
-        """A call that an RM has opened; `first` reads its first message."""
+        """The stream of a call that an RM has opened; `first` reads its first message."""
         return Stream(context, self._connections.link(context.peer()))
 
     async def first(self, stream: Stream, context: Any) -> bytes | None:
@@ -255,9 +275,10 @@ class CallGuard(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any
     ) -> Any:
-        """The handler of a call over the wire, behind this guard.
+        """The handler of a call from the network, wrapped by this guard.
 
-        It reads the request by itself: its caller is known before the message is whole.
+        The wrapper reads the request itself, so that the caller is authenticated before the message is
+        complete.
         """
         handler = await continuation(handler_call_details)
         if handler is None:
@@ -268,7 +289,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
         return handler._replace(request_streaming=True, response_streaming=True, **kinds)
 
     def guarded(self, handler: Any, method: str, take: Take = _given) -> Any:
-        """A handler behind this guard; `take` makes its request of what it is called with."""
+        """A handler wrapped by this guard; `take` returns its request from the handler's argument."""
         if handler.unary_unary is not None:
             called = Method.of(method, "unary")
             return handler._replace(unary_unary=self._unary(handler.unary_unary, called, take))
@@ -281,12 +302,12 @@ class CallGuard(grpc.aio.ServerInterceptor):
         return handler._replace(stream_stream=self._streaming(handler.stream_stream, called, _given))
 
     async def _request(self, requests: Any, entered: Entered) -> Any:
-        """The request of a call that has one, of those that the wire gives: others are not wanted.
+        """The single request of a unary call: the first of `requests`; further ones are not read.
 
         Raises:
             CallError: there is none, it did not come in time, or too many of the peer wait for theirs.
         """
-        # gRPC's own transport does not say whether it is there.
+        # gRPC's own transport does not tell whether the request has arrived.
         is_there = getattr(requests, "has_come", False)
         async with aclosing(aiter(requests)) as one:
             with nullcontext() if is_there else entered.quotas.silent.place(entered.peer):
@@ -310,7 +331,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
             raise unavailable(message, 0.0) from None
 
     async def _timely(self, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """The requests of a call, of which the first has to come in time."""
+        """The requests of a call, the first of which has to arrive in time."""
         first = await self._first_of(requests)
         if first is not None:
             yield first
@@ -353,7 +374,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
         return handle
 
     def _watching(self, method: Method, entered: Entered) -> AbstractContextManager[None]:
-        """Inside the block a stream has its place.
+        """Inside the block a stream has a place.
 
         Raises:
             CallError: the quota of its peer is used up.
@@ -365,7 +386,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
         """Inside the block a stream is open, and is interrupted if its caller may not have it.
 
         Raises:
-            CallError: what the caller may do has become less meanwhile.
+            CallError: the caller has lost rights meanwhile.
         """
         if method.service in OPEN_TO_ALL:
             yield
@@ -405,7 +426,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
                 yield Entered(link, peer_of(host_of(context.peer())), self._open_quotas)
             else:
                 peer = self._access.caller(context).peer
-                if isinstance(context, Call):
+                if isinstance(context, Prompt):
                     context.authenticated()
                 yield Entered(link, peer, self._quotas)
         except asyncio.CancelledError:
@@ -421,7 +442,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
 
 
 def _code_of(context: Any, error: Exception) -> str:
-    """The name of the status that a call ends with."""
+    """The name of the status with which a call ends."""
     if isinstance(error, CallError):
         return error.code.name
     if isinstance(error, grpc.aio.AbortError):
@@ -431,5 +452,5 @@ def _code_of(context: Any, error: Exception) -> str:
 
 
 def _size(message: Any) -> int:
-    """The bytes of a message; 0 for one that a library has read or will write."""
+    """The bytes of a message; 0 for one that a library parses or serializes."""
     return len(message) if isinstance(message, bytes) else 0

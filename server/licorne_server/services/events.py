@@ -43,7 +43,7 @@ class EventsService:
         self._time_slices = time_slices
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """The methods by name, bytes in and bytes out."""
+        """The methods by name, with bytes for requests and responses."""
         return grpc.method_handlers_generic_handler(
             self.name,
             {
@@ -64,7 +64,7 @@ class EventsService:
         )
 
     async def _watch(self, request: pb.WatchEventsRequest, context: Any) -> None:
-        """Send events as they happen, until the caller goes away or cannot keep up."""
+        """Send events as they happen, until the caller disconnects or cannot keep up."""
         log = self._log(request.rm_id, context)
         peer = self._access.caller(context).peer
         watch = Watch(log, _start(log, request), self._time_slices, peer)
@@ -80,19 +80,19 @@ class EventsService:
             raise self._over(log, error.ending) from None
 
     async def _send_all(self, log: EventLog, watch: Watch, context: Any) -> None:
-        """Send batches. The first message leaves at once, without events: it has the instance."""
+        """Send batches. The first message is sent at once, without events: it has the instance."""
         batch = Batch(watch.next_id, 0, b"")
         while True:
             try:
                 async with asyncio.timeout(STALL_SECONDS):
                     await context.write(watch_response(log.instance, batch.data))
             except TimeoutError:
-                # The message that is being written will still arrive, before the status.
+                # The message that is being written still arrives, before the status.
                 raise _slow(log, max(watch.next_id, log.lowest_id)) from None
             batch = await watch.next(event_of_watch)
 
     def _log(self, rm_id: str, context: Any) -> EventLog:
-        """The log that a request means.
+        """The log of a request's RM.
 
         Raises:
             NotFound: the RM is not registered.
@@ -110,7 +110,7 @@ class EventsService:
         return log
 
     def _over(self, log: EventLog, ending: Ending) -> CallError:
-        """The status for a watcher that has read a log to its end."""
+        """The status for a subscriber that has read an ended log completely."""
         match ending:
             case Ending.CLOSED:
                 return unavailable(ending.value)
@@ -126,10 +126,10 @@ def _event(item: tuple[int, EventRecord]) -> pb.Event:
 
 
 def _start(log: EventLog, request: pb.WatchEventsRequest) -> int:
-    """The first wanted id.
+    """The id of the first event to send.
 
     Raises:
-        CallError: it is of another instance, is not kept any more, or was not given yet.
+        CallError: the id is of another instance, was dropped already, or was not assigned yet.
     """
     if request.instance and request.instance != log.instance:
         raise _other_instance(log, f"instance {shown(request.instance)} is over")

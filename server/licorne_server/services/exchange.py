@@ -1,8 +1,8 @@
 """One open stream of an RM: its requests are read, carried out in order, and answered.
 
-`Exchange` is a stream of `si.v1`: it carries one kind of request, no numbers and no farewell. A
-message that was written is taken as received. `SessionExchange` adds what a session says: numbers,
-acknowledgements and heartbeats.
+Both protocols have the same exchange. They differ in its `Framing`: a session has envelopes, with
+numbers and acknowledgements. Each stream of `si.v1` has the bare requests and responses of one kind;
+nothing is acknowledged there, and a message that was written is taken as received.
 """
 
 import asyncio
@@ -38,21 +38,21 @@ from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import Engine
 from licorne_server.rms.outbox import Batch, Sent
 from licorne_server.rms.registry import Rms, check_registered
-from licorne_server.rms.rm import Rm, Session
+from licorne_server.rms.rm import Rm
 from licorne_server.rms.streams import Entry, Intake, Stream
 from licorne_server.wire.checks import predicate_answers, preemption_answers
 from licorne_server.wire.errors import CallError, Malformed, invalid_argument, unavailable
 from licorne_server.wire.features import table
-from licorne_server.wire.framing import Pace, delimited, open_envelope, split
+from licorne_server.wire.framing import Pace, delimited, split
 from licorne_server.wire.items import parse
 from licorne_server.wire.requests import REQUESTS
-from licorne_server.wire.responses import Kind, Sealer
+from licorne_server.wire.responses import Framing, Kind
 
 ACK_SECONDS = 0.02
 """Seconds that an acknowledgement waits for a response that can carry it."""
 
 SILENT_HEARTBEATS = 3
-"""Heartbeats without a message after which an RM is taken for lost."""
+"""Heartbeat intervals without a message after which an RM counts as lost."""
 
 UPDATES = {
     UpdateRequest.NODES_FIELD_NUMBER: Kind.NODES,
@@ -68,7 +68,7 @@ ANSWERS: dict[int, ReadAnswers] = {
     UpdateRequest.PREEMPTION_ANSWERS_FIELD_NUMBER: preemption_answers,
     **table("ANSWERS"),
 }
-"""Readers of the RM's answers to checks, and to extensions."""
+"""Readers of the RM's answers to checks, and of messages for extensions, by field number."""
 
 NUMBERED = frozenset(
     {
@@ -113,25 +113,40 @@ class Exchange:
         rms: Rms,
         rm: Rm,
         stream: Stream,
-        kinds: Sequence[Kind],
+        framing: Framing,
+        heartbeat: float = inf,
+        first: Sequence[Sent] = (),
         check_rm: Callable[[str], None] | None = None,
     ) -> None:
-        """Over an open stream of an RM; it carries responses of these `kinds`.
+        """Over an open stream of the RM's session; `heartbeat` is in seconds.
 
+        The `first` messages, which have numbers already, are written before all others.
         `check_rm` refuses RMs of other callers.
         """
         self._engine = engine
         self._rms = rms
         self._rm = rm
+        self._session = rm.session
         self._stream = stream
-        self._kinds = kinds
+        self._framing = framing
+        self._kinds = framing.kinds
+        self._heartbeat = heartbeat
+        self._first = first
         self._check_rm = check_rm
         self._intake = Intake()
-        # Reading and carrying out each have a pace of their own.
+        self._loop = asyncio.get_running_loop()
+        # Reading requests and carrying them out each have a pace of their own.
         self._reading, self._carrying_out = rms.pace(), rms.pace()
+        # True while the registration that the stream was opened in is the RM's present one.
+        self._is_current = rm.registration.is_current
+        # The last request that was acknowledged on this stream.
+        self._acknowledged = 0
+        # When the wait for a missing replay last began, in the loop's time.
+        self._replay_noted = self._loop.time()
+        self._session.begin_stream()
 
     def put(self, entry: Entry) -> None:
-        """Queue a request that was read already."""
+        """Queue a request that was read before the exchange began."""
         self._intake.put(entry)
 
     async def run(self) -> None:
@@ -139,7 +154,7 @@ class Exchange:
 
         Raises:
             CallError: the stream was ended from outside, or its RM has to register anew.
-            Malformed: a message makes no sense. Requests before it were carried out.
+            Malformed: a message cannot be parsed. Requests before it were carried out.
         """
         await self._stream.run(self._read(), self._carry_out(), self._write(), self._rm.outbox.wake)
 
@@ -154,15 +169,53 @@ class Exchange:
                     if intake.is_full:
                         await intake.room()
         except (CallError, Malformed) as error:
-            # What came before it is carried out.
+            # Requests before it are still carried out.
             intake.end(error)
         finally:
             intake.end()
 
     async def _take(self, raw: bytes) -> bool:
-        """Put a message into the intake; returns False after the RM's last one."""
-        await self._queue(self._kinds[0], raw)
-        return True
+        """Note the RM's acknowledgement, and queue its request; returns False after the RM's last message.
+
+        The RM's answers are passed to the engine at once, ahead of queued requests: they have a deadline.
+        While the intake is full nothing is read at all.
+        """
+        session = self._session
+        number, acknowledged, message, payload = self._framing.open(raw)
+        if acknowledged:
+            if acknowledged > session.sent:
+                text = f"response {acknowledged} is acknowledged, but {session.sent} were sent"
+                raise invalid_argument(text, "acknowledged")
+            self._rm.outbox.acknowledge(acknowledged)
+        if message and message not in KNOWN:
+            raise invalid_argument(f"an UpdateRequest has no message {message}", "message")
+        if not number and self._framing.numbered and message in NUMBERED:
+            raise invalid_argument("a request must have a number", "number")
+        is_last = message == UpdateRequest.GOODBYE_FIELD_NUMBER
+        if not number or session.note_read(number):
+            if session.awaits_replay and number:
+                self._replay_noted = self._loop.time()
+            if message in UPDATES:
+                await self._queue(UPDATES[message], payload, number)
+            elif message in ANSWERS:
+                await self._answer(ANSWERS[message], payload)
+                self._intake.put(Entry(Kind.SESSION, number))
+            else:
+                self._take_own(number, message, payload)
+        if is_last:
+            self._stream.reason = "goodbye"
+        return not is_last
+
+    def _take_own(self, number: int, message: int, payload: bytes) -> None:
+        """Process a message of the session itself, which has no items."""
+        if message == UpdateRequest.HELLO_FIELD_NUMBER:
+            raise invalid_argument("a stream has one Hello only", "hello")
+        if message == UpdateRequest.STATE_DUMP_FIELD_NUMBER:
+            self._rm.state.answered(parse(StateDump, payload))
+            self._intake.put(Entry(Kind.SESSION, number))
+        elif number:
+            size = len(payload)
+            self._intake.put(Entry(Kind.SESSION, number, field=message, payload=payload, size=size))
 
     async def _queue(self, kind: Kind, payload: bytes, number: int = 0) -> None:
         """Put a request with items into the intake."""
@@ -173,15 +226,27 @@ class Exchange:
         self._intake.put(Entry(kind, number, request, size=len(payload), time=now))
 
     def _refuse_foreign(self, kind: Kind, rm_id: str) -> NoReturn:
-        """Refuse with the reason that the RM of that id would read, if there is one."""
+        """Refuse a request that names another RM, with that RM's own refusal if it has one."""
         if self._check_rm is not None:
             self._check_rm(rm_id)
             self._rms.get(rm_id, REQUESTS[kind].layout.message)
         raise invalid_argument(f"rmID is {shown(rm_id)} on a stream of RM {self._rm.rm_id}", "rmID")
 
+    async def _answer(self, read: ReadAnswers, payload: bytes) -> None:
+        """Submit the RM's answers in parts; malformed ones are refused as a whole."""
+        parts = await read(self._rm.rm_id, payload, self._reading)
+        for index, answers in enumerate(parts):
+            if index:
+                await asyncio.sleep(0)
+            self._engine.post(answers, is_current=self._is_current)
+
     async def _carry_out(self) -> None:
-        """Carry out the queued requests, until there is nothing more or the stream has ended."""
-        rm, stream = self._rm, self._stream
+        """Carry out the queued requests, until the intake or the stream has ended.
+
+        A resuming RM gets the number of the last handled request, and repeats the later ones.
+        So a request that is handled is always counted too.
+        """
+        rm, stream, session = self._rm, self._stream, self._session
         while not self._stream.over and (entry := await self._intake.take()) is not None:
             if entry.request is not None:
                 await rm.outbox.room.wait()
@@ -189,22 +254,29 @@ class Exchange:
                 rm.check()
                 if stream.over:
                     return
-            # The core cannot take half of a request back: once begun, it comes to its end.
+            # The core cannot undo half of a request: once begun, it is completed.
             stream.is_handling = True
             try:
-                await self.handle(entry)
+                if entry.request is None:
+                    await self._speak(entry)
+                else:
+                    refused = await self.handle(entry)
+                    session.refused[entry.kind] += refused
+                if entry.number:
+                    session.received = entry.number
+                    rm.outbox.wake()
             finally:
                 stream.is_handling = False
 
     async def handle(self, entry: Entry) -> int:
-        """Carry out an entry to its end; returns the number of items refused before the core saw them.
+        """Carry out a request with items; returns the number of items refused before they reached the core.
 
-        If the RM registers anew meanwhile, the rest is dropped.
+        If the RM registers anew meanwhile, the remaining items are dropped.
 
         Raises:
             CallError: the RM is not registered any more.
         """
-        assert entry.request is not None, "without a session all entries are requests with items"
+        assert entry.request is not None, "all other entries are the session's own"
         engine, rm, tracing = self._engine, self._rm, self._rms.tracing
         is_current, reader = rm.registration.is_current, rm.reader
         reader.time = entry.time
@@ -213,20 +285,55 @@ class Exchange:
         for step in taken.steps:
             if not isinstance(step, Effect):
                 if tracing is not None and isinstance(step, UpdateAllocations):
-                    await tracing.asked(rm.rm_id, step)
-                try:
-                    effects = await engine.submit(step, is_current=is_current)
-                finally:
-                    if tracing is not None:
-                        tracing.carried_out(rm.rm_id, step)
+                    tracing.asked(rm.rm_id, step)
+                effects = await engine.submit(step, is_current=is_current)
                 check_registered(effects, layout.message)
             elif is_current():
-                self._rms.route([step])
+                engine.answer([step])
                 await asyncio.sleep(0)
         return taken.refused
 
+    async def _speak(self, entry: Entry) -> None:
+        """Carry out a request of the session itself."""
+        match entry.field:
+            case UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER:
+                self._session.refused.clear()
+                await self._submit(BeginReplay(rm_id=self._rm.rm_id), "ReplayBegin")
+            case UpdateRequest.REPLAY_END_FIELD_NUMBER:
+                await self._end_replay(parse(ReplayEnd, entry.payload))
+            case UpdateRequest.GOODBYE_FIELD_NUMBER:
+                if parse(Goodbye, entry.payload).unregister:
+                    await self._engine.submit(RemoveRm(rm_id=self._rm.rm_id), is_current=self._is_current)
+                    # If the RM was registered anew meanwhile, the later request counts.
+                    if self._is_current():
+                        self._rms.forget(self._rm.rm_id)
+
+    async def _submit(self, command: Command, message: str) -> None:
+        """Have a command of this registration handled; `message` is the RM's request.
+
+        Raises:
+            CallError: the RM is not registered any more.
+        """
+        effects = await self._engine.submit(command, is_current=self._is_current)
+        check_registered(effects, message)
+
+    async def _end_replay(self, end: ReplayEnd) -> None:
+        """End the replay. The core gets the counts without the items that never reached it.
+
+        These were refused before, with a reason: they are not missing.
+        """
+        refused = self._session.refused
+        command = EndReplay(
+            rm_id=self._rm.rm_id,
+            nodes=end.nodes - refused[Kind.NODES],
+            applications=end.applications - refused[Kind.APPLICATIONS],
+            allocations=end.allocations - refused[Kind.ALLOCATIONS],
+        )
+        await self._submit(command, "ReplayEnd")
+        self._session.awaits_replay = False
+
     async def _write(self) -> None:
-        """Write what the outbox has for the stream, until there is nothing more to say."""
+        """Write the outbox's messages for the stream, until the stream is finished."""
         rm, stream, outbox = self._rm, self._stream, self._rm.outbox
         may_decide = self._engine.may_decide
         if may_decide is None or may_decide():
@@ -243,182 +350,35 @@ class Exchange:
                 stream.wrote_items = batch.items
             elif stream.finishing.is_set():
                 return
-            else:
+            elif self._framing.numbered:
                 await self._idle()
+            else:
+                await outbox.wait(self._kinds)
 
     async def _begin(self) -> None:
-        """Write what comes before all else."""
-
-    async def _send(self, batch: Batch) -> None:
-        """Write a batch and remove it from the outbox."""
-        await self._stream.write(batch.data)
-        self._rm.outbox.sent(batch)
-
-    async def _idle(self) -> None:
-        """Wait for something to write."""
-        await self._rm.outbox.wait(self._kinds)
-
-
-class SessionExchange(Exchange):
-    """Reads and writes one stream of a session after its hello."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        rms: Rms,
-        rm: Rm,
-        session: Session,
-        stream: Stream,
-        heartbeat: float,
-        sealer: Sealer,
-        first: Sequence[Sent],
-    ) -> None:
-        """Over a stream of the session of an RM; `heartbeat` is in seconds.
-
-        The `first` messages, which have their numbers already, are written before all others.
-        """
-        super().__init__(engine, rms, rm, stream, tuple(Kind))
-        self._session = session
-        self._heartbeat = heartbeat
-        self._sealer = sealer
-        self._first = first
-        self._loop = asyncio.get_running_loop()
-        # True while the registration of this session is the RM's present one.
-        self._is_current = rm.registration.is_current
-        # The last request that was acknowledged on this stream.
-        self._acknowledged = 0
-        # When a replay that is missing was last waited for anew, in the loop's time.
-        self._replay_noted = self._loop.time()
-        session.begin_stream()
-
-    async def _take(self, raw: bytes) -> bool:
-        """Note the RM's acknowledgement, and queue its request.
-
-        The RM's answers go to the engine at once, ahead of queued requests: they have a deadline.
-        Only while the intake is full nothing is read at all.
-        """
-        session = self._session
-        number, acknowledged, message, payload = open_envelope(raw)
-        if acknowledged > session.sent:
-            text = f"response {acknowledged} is acknowledged, but {session.sent} were sent"
-            raise invalid_argument(text, "acknowledged")
-        self._rm.outbox.acknowledge(acknowledged)
-        if message and message not in KNOWN:
-            raise invalid_argument(f"an UpdateRequest has no message {message}", "message")
-        if message in NUMBERED and not number:
-            raise invalid_argument("a request must have a number", "number")
-        is_last = message == UpdateRequest.GOODBYE_FIELD_NUMBER
-        if session.note_read(number):
-            if session.awaits_replay and number:
-                self._replay_noted = self._loop.time()
-            if message in UPDATES:
-                await self._queue(UPDATES[message], payload, number)
-            elif message in ANSWERS:
-                await self._answer(ANSWERS[message], payload)
-                self._intake.put(Entry(Kind.SESSION, number))
-            elif message == UpdateRequest.STATE_DUMP_FIELD_NUMBER:
-                self._rm.state.answered(parse(StateDump, payload))
-                self._intake.put(Entry(Kind.SESSION, number))
-            elif message == UpdateRequest.HELLO_FIELD_NUMBER:
-                raise invalid_argument("a stream has one Hello only", "hello")
-            elif number:
-                size = len(payload)
-                self._intake.put(Entry(Kind.SESSION, number, field=message, payload=payload, size=size))
-        if is_last:
-            self._stream.reason = "goodbye"
-        return not is_last
-
-    async def _answer(self, read: ReadAnswers, payload: bytes) -> None:
-        """Hand over the RM's answers, all of them or none, part by part."""
-        now = self._engine.now()
-        parts = await read(self._rm.rm_id, payload, self._reading)
-        for index, answers in enumerate(parts):
-            if index:
-                await asyncio.sleep(0)
-            if not isinstance(answers, ExtensionAnswer):
-                checks = [answer.check for answer in answers.answers]
-                self._rm.measures.answered(checks, now)
-                if self._rms.tracing is not None:
-                    self._rms.tracing.answered(self._rm.rm_id, checks)
-            self._engine.post(answers, is_current=self._is_current)
-
-    async def handle(self, entry: Entry) -> int:
-        """Carry out an entry, and count it as handled.
-
-        An RM that resumes gets the number of the last handled request, and sends the next one again.
-        So a request is handled and counted, or neither.
-        """
-        session, refused = self._session, 0
-        if entry.request is not None:
-            refused = await super().handle(entry)
-            session.refused[entry.kind] += refused
-        else:
-            await self._speak(entry)
-        session.received = entry.number or session.received
-        self._rm.outbox.wake()
-        return refused
-
-    async def _speak(self, entry: Entry) -> None:
-        """Carry out what only a session can say."""
-        match entry.field:
-            case UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER:
-                self._session.refused.clear()
-                await self._submit(BeginReplay(rm_id=self._rm.rm_id), "ReplayBegin")
-            case UpdateRequest.REPLAY_END_FIELD_NUMBER:
-                await self._end_replay(parse(ReplayEnd, entry.payload))
-            case UpdateRequest.GOODBYE_FIELD_NUMBER:
-                if parse(Goodbye, entry.payload).unregister:
-                    await self._unregister()
-
-    async def _submit(self, command: Command, message: str) -> None:
-        """Have a command of this registration handled; `message` is the RM's request.
-
-        Raises:
-            CallError: the RM is not registered any more.
-        """
-        effects = await self._engine.submit(command, is_current=self._is_current)
-        check_registered(effects, message)
-
-    async def _unregister(self) -> None:
-        """Forget the RM, unless it was registered anew meanwhile: the later request counts."""
-        command = RemoveRm(rm_id=self._rm.rm_id)
-        await self._engine.submit(command, is_current=self._is_current)
-        if self._is_current():
-            self._rms.forget(self._rm.rm_id)
-
-    async def _end_replay(self, end: ReplayEnd) -> None:
-        """End the replay. The core gets the counts less the items that it never saw.
-
-        Such items were refused before, with a reason; they are not missing.
-        """
-        refused = self._session.refused
-        command = EndReplay(
-            rm_id=self._rm.rm_id,
-            nodes=end.nodes - refused[Kind.NODES],
-            applications=end.applications - refused[Kind.APPLICATIONS],
-            allocations=end.allocations - refused[Kind.ALLOCATIONS],
-        )
-        await self._submit(command, "ReplayEnd")
-        self._session.awaits_replay = False
-
-    async def _begin(self) -> None:
+        """Write the first messages of a session's stream: the welcome, and those to repeat."""
         for sent in self._first:
-            await self._seal(sent.kind, sent.data, sent.number)
+            await self._sealed(sent.kind, sent.data, sent.number)
             if sent.last_check:
-                # The stream before this one may have broken while they were written.
+                # The previous stream may have broken while they were written.
                 self._note_sent(sent.last_check)
 
     async def _send(self, batch: Batch) -> None:
-        """Write a batch under the next number; the outbox retains it until it is acknowledged."""
-        self._session.sent += 1
-        number = self._session.sent
-        self._rm.outbox.sending(batch, number)
-        await self._seal(batch.kind, batch.data, number)
+        """Write a batch; with a number the outbox retains it until it is acknowledged."""
+        outbox, session, number = self._rm.outbox, self._session, 0
+        if self._framing.numbered:
+            number = session.sent = session.sent + 1
+            outbox.sending(batch, number)
+        received = self._acknowledged = session.received
+        message = self._framing.seal(batch.kind, batch.data, number=number, acknowledged=received)
+        await self._stream.write(message)
+        if not number:
+            outbox.sent(batch)
         if batch.last_check:
             self._note_sent(batch.last_check)
 
     def _note_sent(self, check: int) -> None:
-        """The RM's time for the checks up to this one begins now, if it has not begun already."""
+        """Start the RM's deadline for the checks up to this number, unless it was started before."""
         self._rm.measures.checks.written(check, self._engine.now())
         command = NotePredicatesSent(rm_id=self._rm.rm_id, check=check)
         self._engine.post(command, is_current=self._is_current)
@@ -426,7 +386,7 @@ class SessionExchange(Exchange):
     async def _idle(self) -> None:
         """Acknowledge, send heartbeats and notice silence while there is nothing to send.
 
-        An RM that owes its replay and was silent for a heartbeat's time is reminded.
+        An RM with an unfinished replay that was silent for a heartbeat interval is reminded.
         """
         owes = self._session.received > self._acknowledged
         due = self._stream.wrote_at + (ACK_SECONDS if owes else self._heartbeat)
@@ -444,11 +404,12 @@ class SessionExchange(Exchange):
             raise unavailable(f"nothing was heard for {self._stream.silence():.0f} s", 0.0)
         if now >= missing:
             self._replay_noted = now
-            await self._seal(Kind.SESSION, REPLAY_MISSING)
+            await self._sealed(Kind.SESSION, REPLAY_MISSING)
         else:
-            await self._seal(Kind.SESSION, ACK if owes else HEARTBEAT)
+            await self._sealed(Kind.SESSION, ACK if owes else HEARTBEAT)
 
-    async def _seal(self, kind: Kind, data: bytes, number: int = 0) -> None:
-        """Write a message that acknowledges all requests that were handled."""
+    async def _sealed(self, kind: Kind, data: bytes, number: int = 0) -> None:
+        """Write a message that also acknowledges all handled requests."""
         received = self._acknowledged = self._session.received
-        await self._stream.write(self._sealer.seal(kind, data, number=number, acknowledged=received))
+        message = self._framing.seal(kind, data, number=number, acknowledged=received)
+        await self._stream.write(message)

@@ -1,23 +1,21 @@
 """The state of a server for its supervisor: `grpc.health.v1.Health`, and the probes over HTTP."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
 
+from licorne_server.reads.findings import of_status
 from licorne_server.reads.sources import Status
-from licorne_server.transport.aio import Transport
-
-_SERVING = health_pb2.HealthCheckResponse.SERVING
-_NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+from licorne_server.reads.verdict import SERVER, is_ready
+from licorne_server.transport.interface import Transport
 
 
 class Probes:
-    """Reports the same over gRPC, for the server and for each service, and over HTTP."""
+    """Reports the same state over gRPC, for the server and for each service, and over HTTP."""
 
     status: Status
-    """The report over HTTP."""
+    """The state from which all probes are answered."""
 
     def __init__(self) -> None:
         """Report that the server starts."""
@@ -27,38 +25,38 @@ class Probes:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add_to(self, server: Transport, services: Sequence[str]) -> None:
-        """Report over this server too, for these services."""
+        """Serve the health service on this gRPC server too, for these services."""
         self._services = ("", *services)
         health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
 
     async def serving(self) -> None:
         """Report that the server is ready."""
-        await self._set_all(_SERVING)
         self.status.started = True
+        await self._publish()
 
     async def draining(self) -> None:
         """Report that the server is about to stop."""
         self.status.draining = True
-        await self._servicer.enter_graceful_shutdown()
+        await self._publish()
 
     def stalled(self, reason: str) -> None:
-        """Report a stall; empty: its end. This returns before watchers over gRPC know.
-
-        A server that failed or drains is not ready after the end of a stall either.
-        """
+        """Report a stall, or its end with an empty reason. Watchers over gRPC are notified later."""
         self.status.stall = reason
-        self._spawn(self._set_all(_NOT_SERVING if reason else _SERVING))
+        self._publish_soon()
 
-    def failed(self, reason: str) -> None:
-        """Report that only a restart will help."""
-        self.status.failure = reason
-        self._spawn(self._servicer.enter_graceful_shutdown())
+    def failed(self, reason: str, concern: str = SERVER) -> None:
+        """Report a failure that only a restart will mend, with the concern of its finding."""
+        self.status.failure, self.status.failed = reason, concern
+        self._publish_soon()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def _publish_soon(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._publish())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _set_all(self, status: int) -> None:
+    async def _publish(self) -> None:
+        """Answer over gRPC by the same findings as over HTTP."""
+        answers = health_pb2.HealthCheckResponse
+        status = answers.SERVING if is_ready(of_status(self.status)) else answers.NOT_SERVING
         for service in self._services:
             await self._servicer.set(service, status)

@@ -1,7 +1,9 @@
 """`si.v1.Scheduler`: registration, and the three streams (spec § 1).
 
-The streams carry no order between kinds, no acknowledgements and no farewell. So a message written
-to a stream is taken as received, and a broken stream is simply opened again.
+The streams are a framing of one session of the RM, which has no numbers, callbacks or replay: each
+carries the bare requests and responses of one kind. There is no order between kinds, no acknowledgement
+and no farewell. So a message written to a stream is taken as received, and a broken stream is simply
+opened again.
 """
 
 from functools import partial
@@ -13,26 +15,23 @@ from licorne.si.v1 import si_pb2 as si
 from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import Engine
 from licorne_server.rms.admission import Admission
-from licorne_server.rms.passing import Passing
 from licorne_server.rms.registry import Rms, check_owned, owned
 from licorne_server.rms.rm import Rm
 from licorne_server.rms.rm_log import logging_refusal
 from licorne_server.rms.streams import Entry, Stream
 from licorne_server.security.access import Access
 from licorne_server.services.calls import CallGuard, stream_handler, unary_handler
-from licorne_server.services.exchange import Exchange
+from licorne_server.services.exchange import UPDATES, Exchange
+from licorne_server.services.members.passing import Passing
 from licorne_server.wire.errors import aborted, failed_precondition
 from licorne_server.wire.framing import split
 from licorne_server.wire.requests import REQUESTS, registration
-from licorne_server.wire.responses import Kind
+from licorne_server.wire.responses import Framing, Kind
 
 REGISTER = "/si.v1.Scheduler/RegisterResourceManager"
 
-STREAMS = {
-    "UpdateNode": Kind.NODES,
-    "UpdateApplication": Kind.APPLICATIONS,
-    "UpdateAllocation": Kind.ALLOCATIONS,
-}
+FRAMINGS = {kind: Framing((kind,), field) for field, kind in UPDATES.items()}
+"""The framings of the three streams."""
 
 
 class SchedulerService:
@@ -52,7 +51,7 @@ class SchedulerService:
         """Over the engine and the RMs that it serves.
 
         Streams come through the `call_guard`, and new RMs through the `admission`. Calls of RMs that
-        another member serves are passed on by `passing`: clients of `si.v1` know no redirect.
+        another member serves are passed on by `passing`: `si.v1` has no redirect.
         """
         self._passing = passing
         self._engine = engine
@@ -66,8 +65,8 @@ class SchedulerService:
         methods = {
             "RegisterResourceManager": unary_handler(si.RegisterResourceManagerRequest, self._register)
         }
-        for rpc, kind in STREAMS.items():
-            methods[rpc] = stream_handler(partial(self._serve, kind))
+        for kind in FRAMINGS:
+            methods[kind.value] = stream_handler(partial(self._serve, kind))
         return grpc.method_handlers_generic_handler(self.name, methods)
 
     async def _register(
@@ -105,9 +104,9 @@ class SchedulerService:
         with logging_refusal("stream", request.rm_id, self._access, context):
             rm = await self._take_over(kind, request.rm_id, stream)
         try:
-            exchange = Exchange(self._engine, self._rms, rm, stream, (kind,), check_rm)
+            exchange = Exchange(self._engine, self._rms, rm, stream, FRAMINGS[kind], check_rm=check_rm)
             exchange.put(Entry(kind, 0, request, size=len(first), time=now))
-            # The stream may be open for long.
+            # Free them: the stream may be open for long.
             del first, request
             await exchange.run()
         finally:
@@ -117,7 +116,7 @@ class SchedulerService:
         """Make the stream the only one of its kind; returns the RM that it belongs to.
 
         Raises:
-            CallError: the RM takes no such stream.
+            CallError: the RM cannot have such a stream now.
         """
         async with self._rms.lock(rm_id):
             rm = self._admitting(kind, rm_id)
@@ -132,6 +131,6 @@ class SchedulerService:
         self._rms.check_open()
         rm = self._rms.get(rm_id, REQUESTS[kind].layout.message)
         check_owned(self._rms, rm.rm_id)
-        if rm.session is not None:
+        if not rm.session.over_si:
             raise failed_precondition(f"RM {rm_id} is served over licorne.v1.Session", "SERVED_BY_SESSION")
         return rm

@@ -1,7 +1,7 @@
 """`licorne.v1.Session`: one ordered, numbered, resumable stream for each RM (DESIGN § 3).
 
 An RM may want its own events over its session (spec § 12.1.1). They are read from the log like
-those of any subscriber. They go into the outbox only while it is nearly empty, so that decisions do
+those of any subscriber. They are put into the outbox only while it is nearly empty, so that decisions do
 not wait behind them, and no RM is held because of its events.
 """
 
@@ -26,14 +26,14 @@ from licorne_server.rms.admission import Admission
 from licorne_server.rms.event_log import EventLog, EventLogs
 from licorne_server.rms.event_watch import Over, Overtaken, Watch
 from licorne_server.rms.outbox import Sent
-from licorne_server.rms.passing import Passing
 from licorne_server.rms.registry import Rms, check_owned, is_owned, owned
 from licorne_server.rms.rm import Rm, Session
 from licorne_server.rms.rm_log import logging_refusal
 from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access, Caller
 from licorne_server.services.calls import CallGuard, stream_handler
-from licorne_server.services.exchange import UPDATES, SessionExchange, control
+from licorne_server.services.exchange import UPDATES, Exchange, control
+from licorne_server.services.members.passing import Passing
 from licorne_server.store.coordination.reach import Reach
 from licorne_server.store.coordination.store import Member
 from licorne_server.wire.caps import ADVISED_ITEMS
@@ -43,7 +43,7 @@ from licorne_server.wire.events import record_of_session, session_events
 from licorne_server.wire.framing import check_fields
 from licorne_server.wire.items import parse
 from licorne_server.wire.requests import registration
-from licorne_server.wire.responses import Kind, Payload, Sealer
+from licorne_server.wire.responses import Envelopes, Kind, Payload
 
 _feed_log = structlog.get_logger("core.event_feed")
 
@@ -71,7 +71,7 @@ async def feeding(rm: Rm, session: Session, logs: EventLogs, time_slices: TimeSl
 
 
 class Feed:
-    """Reads the log for one session, on from the event that its last stream came to."""
+    """Reads the log for one session, from the event that its last stream has reached."""
 
     def __init__(self, rm: Rm, session: Session, events: EventLog, time_slices: TimeSlices) -> None:
         """Read for a session that was opened or resumed just now."""
@@ -103,10 +103,10 @@ class Feed:
             self._session.next_event = self._watch.next_id
 
     async def _due(self) -> None:
-        """Wait for an event, and then until there are enough for a full message or it is time.
+        """Wait for an event, and then until a message is full or `FEED_SECONDS` have passed.
 
         Raises:
-            Over: no event will come any more.
+            Over: the log has ended.
         """
         await self._watch.arrival()
         try:
@@ -131,13 +131,13 @@ COMES_BACK = 0.25
 """Seconds after which an RM whose owner does not answer should try again."""
 
 PROTOCOL = 1
-"""The version of the session's protocol that is spoken."""
+"""Supported version of the session's protocol."""
 REGISTRATION = (UpdateRequest.HELLO_FIELD_NUMBER, Hello.REGISTRATION_FIELD_NUMBER)
 """Field path of the registration in a hello."""
 
 
 class SessionService:
-    """Opens and resumes sessions; `SessionExchange` reads and writes an open stream."""
+    """Opens and resumes sessions; `Exchange` reads and writes an open stream."""
 
     name = "licorne.v1.Session"
 
@@ -157,7 +157,7 @@ class SessionService:
 
         Streams pass the `call_guard`, and new RMs the `admission`. Their events are made in
         `time_slices`. `heartbeat` is in seconds; RMs are sent the server's `version`.
-        Sessions of RMs that another member serves are passed on, or redirected to those in `Reach`.
+        Sessions of RMs that another member serves are passed on, or redirected to members in `Reach`.
         """
         self._engine = engine
         self._rms = rms
@@ -196,27 +196,25 @@ class SessionService:
                 text = f"member {opened.name}, which serves RM {hello.rm_id}, does not answer"
                 raise unavailable(text, COMES_BACK)
             return
-        rm, session, resend = opened
-        sealer = Sealer(rm.epoch, rm.registration.number)
-        opening = [self._welcome(rm, session, resumed=resend is not None), *(resend or ())]
-        exchange = SessionExchange(
-            self._engine, self._rms, rm, session, stream, self._heartbeat, sealer, opening
-        )
+        rm, resend = opened
+        framing = Envelopes(rm.epoch, rm.registration.number)
+        opening = [self._welcome(rm, resumed=resend is not None), *(resend or ())]
+        exchange = Exchange(self._engine, self._rms, rm, stream, framing, self._heartbeat, opening)
         try:
-            async with feeding(rm, session, self._rms.events, self._time_slices):
+            async with feeding(rm, rm.session, self._rms.events, self._time_slices):
                 await exchange.run()
         finally:
             rm.detach(Kind.SESSION, stream)
 
     async def _open(
         self, hello: Hello, stream: Stream, context: Any
-    ) -> tuple[Rm, Session, list[Sent] | None] | Member:
-        """The RM, its session on the stream, and the messages to send again; or the RM's owner.
+    ) -> tuple[Rm, list[Sent] | None] | Member:
+        """The RM, served over the stream, and the messages to send again; or the member that owns the RM.
 
-        There are no messages, but None, for a session that begins.
+        The messages are None for a new session.
 
         Raises:
-            CallError: the RM takes no such session.
+            CallError: the RM cannot have such a session now.
         """
         command = _registration(hello)
         rm_id = RmId(hello.rm_id)
@@ -231,8 +229,8 @@ class SessionService:
 
     async def _opened(
         self, hello: Hello, command: RegisterRm | None, stream: Stream, caller: Caller
-    ) -> tuple[Rm, Session, list[Sent] | None]:
-        """As `_open`, of an RM that is served here."""
+    ) -> tuple[Rm, list[Sent] | None]:
+        """`_open` for an RM that is served here."""
         async with self._rms.lock(hello.rm_id):
             self._rms.check_open()
             farewell = self._farewell(hello)
@@ -245,55 +243,54 @@ class SessionService:
             if resend is None:
                 await self._register(hello, command, caller, farewell)
             check_owned(self._rms, RmId(hello.rm_id))
-            rm, session = self._current(hello.rm_id)
+            rm = self._rms.get(hello.rm_id, "Hello")
             rm.attach(Kind.SESSION, stream)
-        return rm, session, resend
+        return rm, resend
 
     def _farewell(self, hello: Hello) -> CallError:
-        """The last message on the RM's open stream, once the stream of this hello replaces it.
+        """The error with which the RM's open stream ends, once the stream of this hello replaces it.
 
         Raises:
             CallError: a newer instance of the RM has the open session.
         """
         rm = self._rms.find(hello.rm_id)
-        session = rm.session if rm else None
-        if session is not None and hello.instance < session.instance:
+        present = hello.instance if rm is None else rm.session.instance
+        if hello.instance < present:
             raise failed_precondition(
                 f"instance {hello.instance} of RM {hello.rm_id} is older than instance "
-                f"{session.instance}, which has taken over; if that number is a mistake, "
+                f"{present}, which has taken over; if that number is a mistake, "
                 "register the RM over si.v1 to start over",
                 "INSTANCE_FENCED",
             )
-        newer = session is not None and hello.instance > session.instance
+        newer = hello.instance > present
         reason = "fenced by a newer instance" if newer else "taken over by a newer stream"
         return aborted(reason, "STREAM_REPLACED")
 
-    def _resumable(self, hello: Hello) -> tuple[Rm, Session, list[Sent]] | None:
-        """The RM and the session that go on with this hello, and the messages to send again.
+    def _resumable(self, hello: Hello) -> tuple[Rm, list[Sent]] | None:
+        """The RM whose session this hello resumes, and the messages to send again.
 
         None if the RM has to register.
         """
         rm = self._rms.find(hello.rm_id)
-        session = rm.session if rm else None
-        if rm is None or session is None or rm.halted:
+        if rm is None or rm.halted:
             return None
         if not is_owned(self._rms, rm):
-            # Another member has served the RM since: these books are old.
+            # Another member has served the RM since: these books are outdated.
             return None
-        if not secrets.compare_digest(hello.resume_token.encode(), session.token.encode()):
+        if not secrets.compare_digest(hello.resume_token.encode(), rm.session.token.encode()):
             return None
         resend = rm.outbox.after(hello.acknowledged)
-        if resend is None or hello.acknowledged > session.sent:
+        if resend is None or hello.acknowledged > rm.session.sent:
             return None
-        return rm, session, resend
+        return rm, resend
 
     def _resume(self, hello: Hello) -> list[Sent] | None:
         """Resume the RM's session; returns what to send again, or None if it cannot be resumed."""
         found = self._resumable(hello)
         if found is None:
             return None
-        rm, session, resend = found
-        session.instance = hello.instance
+        rm, resend = found
+        rm.session.instance = hello.instance
         rm.outbox.acknowledge(hello.acknowledged)
         log.info("session resumed", rm_id=rm.rm_id, resent=len(resend))
         return resend
@@ -303,10 +300,10 @@ class SessionService:
     ) -> None:
         """Register the RM; nothing of it is scheduled before its replay has ended.
 
-        Its open stream goes on if this is refused, and ends with the farewell otherwise.
+        Its open stream continues if this is refused, and ends with the farewell otherwise.
 
         Raises:
-            CallError: the hello has no registration, or it is refused.
+            CallError: the hello has no registration, or the registration is refused.
         """
         if command is None:
             raise _registration_needed()
@@ -318,7 +315,7 @@ class SessionService:
     async def _begin_session(self, rm_id: RmId, hello: Hello, farewell: CallError) -> None:
         """Serve the RM, registered just now, over a session; its streams of `si.v1` end.
 
-        Nothing of its former session runs any more when this returns.
+        All tasks of its former session have ended when this returns.
         """
         await self._engine.submit(BeginReplay(rm_id=rm_id))
         if self._rms.tracing is not None:
@@ -330,15 +327,11 @@ class SessionService:
             await rm.displace(kind, taken)
         rm.open_session(Session(hello.instance, hello.callbacks))
 
-    def _current(self, rm_id: str) -> tuple[Rm, Session]:
-        rm = self._rms.get(rm_id, "Hello")
-        assert rm.session is not None, "a session was opened or resumed just now"
-        return rm, rm.session
-
-    def _welcome(self, rm: Rm, session: Session, *, resumed: bool) -> Sent:
+    def _welcome(self, rm: Rm, *, resumed: bool) -> Sent:
+        session = rm.session
         others = self._rms.ownership.told(rm.rm_id)
         if resumed:
-            # A list that was sent before may come again behind the welcome.
+            # A list that was sent before may be repeated after the welcome.
             rm.tell_others(others)
         else:
             session.others = others
@@ -360,7 +353,7 @@ def _registration_needed() -> CallError:
 
 
 def _redirect(owner: Member) -> bytes:
-    """The only response of a stream whose RM another member serves."""
+    """The only response on a stream whose RM is served by another member."""
     return control(UpdateResponse.WELCOME_FIELD_NUMBER, Welcome(redirect=owner.address))
 
 
@@ -368,7 +361,7 @@ def _registration(hello: Hello) -> RegisterRm | None:
     """The registration in a hello, without its configuration; None if the hello has none.
 
     Raises:
-        CallError: something in the hello is wrong.
+        CallError: the hello is invalid.
     """
     if hello.protocol != PROTOCOL:
         raise failed_precondition(

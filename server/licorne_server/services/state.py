@@ -19,6 +19,7 @@ from licorne_server.process.fair import TimeSlices
 from licorne_server.process.walking import walked
 from licorne_server.reads import explaining
 from licorne_server.reads.budgets import budget_message
+from licorne_server.reads.findings import examined_for
 from licorne_server.reads.lists import ListCall
 from licorne_server.reads.paging import (
     MAX_PAGE_SIZE,
@@ -30,6 +31,7 @@ from licorne_server.reads.paging import (
     reservation_token,
     reservations_after,
 )
+from licorne_server.reads.reasons import reason_to_wait
 from licorne_server.reads.reports import (
     allocation_message,
     application_message,
@@ -48,7 +50,7 @@ from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
 from licorne_server.services.calls import unary_handler
 from licorne_server.wire.errors import invalid_argument
-from licorne_server.wire.features import rows, table
+from licorne_server.wire.features import table
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -57,7 +59,7 @@ STATES = ("active", "completed", "rejected")
 KINDS = {pb.USAGE_OF_USERS: "user", pb.USAGE_OF_GROUPS: "group"}
 
 SHOWN_RESERVATIONS = 16
-"""Reservations that the message of a node has; asks that require it may have very many."""
+"""Most reservations in the message of a node: asks that require the node may make very many."""
 
 
 class StateService:
@@ -66,11 +68,12 @@ class StateService:
     name = "licorne.v1.State"
 
     def __init__(self, sources: Sources, rms: Rms, now: Callable[[], float]) -> None:
-        """Over the reports of the core, and the RMs as the server knows them.
+        """Over the reports of the core, and the registered RMs.
 
         `now` gives the time in unix seconds.
         """
         self._rms = rms
+        self._sources = sources
         self._budgets = sources.budgets
         self._sums = Sums(sources, self._partition, now)
         self._views: Views = sources.views
@@ -91,6 +94,7 @@ class StateService:
         return grpc.method_handlers_generic_handler(
             self.name,
             {
+                "GetHealth": unary_handler(pb.GetHealthRequest, self._health),
                 "ListRms": unary_handler(pb.ListRmsRequest, self._list_rms),
                 "ListPartitions": unary_handler(pb.ListPartitionsRequest, self._partitions),
                 "ListQueues": unary_handler(pb.ListQueuesRequest, self._queues),
@@ -111,8 +115,15 @@ class StateService:
             },
         )
 
+    async def _health(self, request: pb.GetHealthRequest, context: Any) -> Message:
+        """The verdict on this server, or on one RM."""
+        if request.rm_id:
+            self._access.check_read(context, request.rm_id)
+        caller = self._access.caller(context)
+        return await examined_for(self._sources, caller, request)
+
     async def _list_rms(self, request: pb.ListRmsRequest, context: Any) -> Message:
-        """A page of the RMs that the caller may see, by their ids; its token is the last."""
+        """A page of the RMs that the caller may see, by id; its token is the last id."""
         caller = self._access.caller(context)
         ids = sorted(rm.rm_id for rm in self._rms.all() if self._access.may_read(caller, rm.rm_id))
 
@@ -139,7 +150,7 @@ class StateService:
         return partial(self._access.may_read, self._access.caller(context))
 
     async def _partitions(self, request: pb.ListPartitionsRequest, context: Any) -> Message:
-        """Partitions of one RM, or all that the caller may see."""
+        """Partitions of one RM, or of all RMs that the caller may see."""
         if request.rm_id:
             self._access.check_read(context, request.rm_id)
         caller = self._access.caller(context)
@@ -167,16 +178,22 @@ class StateService:
         return pb.ListQueuesResponse(queues=page.rows, next_page_token=token)
 
     async def _applications(self, request: pb.ListApplicationsRequest, context: Any) -> Message:
-        """A page of applications in order of their ids; its token is the last of them."""
+        """A page of applications by id; its token is the last id."""
         state = request.state or STATES[0]
         if state not in STATES:
             raise invalid_argument(f"state {shown(state)} is none of {', '.join(STATES)}", "state")
-        partition = self._partition(request.partition, context)
+        partition, text = self._partition(request.partition, context), request.reason.casefold()
 
         def row(name: AppId) -> pb.Application | None:
             report = self._views.application(partition, name)
+            reason = reason_to_wait(self._views, partition, name, report) if text else ""
             moved_on = bool(report.finished_time) == (state == "active")
-            return None if moved_on else application_message(report)
+            if moved_on or text not in reason.casefold():
+                return None
+            message = application_message(report)
+            if text:
+                message.reason = reason
+            return message
 
         async with self._slice(context):
             names = self._views.app_ids_in_order(partition, queue=request.queue, state=state)
@@ -202,7 +219,7 @@ class StateService:
         return message
 
     async def _nodes(self, request: pb.ListNodesRequest, context: Any) -> Message:
-        """A page of nodes in order of their ids; its token is the last of them."""
+        """A page of nodes by id; its token is the last id."""
         partition = self._partition(request.partition, context)
 
         def row(node_id: NodeId) -> pb.Node:
@@ -227,13 +244,12 @@ class StateService:
         page = await self._filled(Page(steps, row, size=1), context)
         [message] = page.rows
         with suppress(NotFound):
-            for explained in rows("EXPLAINED"):
-                steps = explained(self._views, partition, message, self._now())
-                await walked(steps, partial(self._slice, context))
+            for explained in self._sources.explained:
+                await walked(explained(partition, message, self._now()), partial(self._slice, context))
         return message
 
     async def _usage(self, request: pb.ListUsageRequest, context: Any) -> Message:
-        """One user or group, or a page of them in order of their names; its token is the last."""
+        """One user or group, or a page of them by name; its token is the last name."""
         kind = KINDS.get(request.kind)
         if kind is None:
             known = ", ".join(map(pb.UsageKind.Name, KINDS))
@@ -278,11 +294,11 @@ class StateService:
         return self._access.caller(context).peer
 
     def _slice(self, context: Any) -> AbstractAsyncContextManager[Callable[[], bool]]:
-        """A slice of the caller, for a read in one piece."""
+        """A time slice of the caller, for a read in one piece."""
         return self._time_slices.slice(self._peer(context))
 
     async def _filled(self, page: Page[T, M], context: Any) -> Page[T, M]:
-        """The same page, filled in slices of the caller."""
+        """The same page, filled in time slices of the caller."""
         return await filled(page, partial(self._slice, context))
 
     def _partition(self, name: str, context: Any) -> PartitionName:

@@ -1,7 +1,8 @@
-"""What outlives a server: configurations and marks of operators, and what members share.
+"""State that outlives a server: configurations, marks of operators, and the shared state of members.
 
-`coordination/` has the members, the owners of RMs and the stores that they share, `configurations/` the
-revisions of each RM's configuration, in a directory of the server or in such a store.
+`documents/` is the interface of all storage, in a directory of the server or in a store of members.
+`coordination/` has the members, the owners of RMs and their stores, `configurations/` the stored state of
+each RM: the revisions of its configuration, operators' marks, and usage.
 
-Callers: `rms/` and all above.
+Callers: `rms/` and all rooms above it.
 """

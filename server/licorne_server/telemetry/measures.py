@@ -1,6 +1,6 @@
-"""Measures of a running server: histograms, gRPC calls, and the figures of one RM.
+"""Measures of a running server: histograms, counts of gRPC calls, and the figures of one RM.
 
-Counting a value costs one search among some bounds. The measures of an RM outlive its registrations,
+Counting a value costs one binary search among a few bounds. The measures of an RM outlive its registrations,
 and are deleted with the RM.
 """
 
@@ -39,7 +39,7 @@ WAITS = (
 
 
 class Method(NamedTuple):
-    """A served method. Their number is that of the handlers."""
+    """A served method. There are as many as handlers, so a label of them is bounded."""
 
     service: str
     name: str
@@ -65,7 +65,7 @@ class Calls:
         """Durations of unary calls."""
 
     def begin(self, method: Method) -> None:
-        """Count the begin of a call."""
+        """Count the beginning of a call."""
         self.started[method] += 1
 
     def end(self, method: Method, code: str, seconds: float) -> None:
@@ -79,7 +79,7 @@ class Calls:
 
 
 KEPT = 1_024
-"""Messages with unanswered checks that are retained at least; the oldest are dropped."""
+"""Messages with unanswered checks that are retained in any case; older ones may be dropped."""
 
 
 class CheckTimes:
@@ -87,7 +87,7 @@ class CheckTimes:
 
     def __init__(self) -> None:
         """Start without messages."""
-        # For each message the number of its last check, which rises, and its write time.
+        # For each message the number of its last check, in ascending order, and its write time.
         self._written: list[tuple[int, float]] = []
 
     def written(self, last: int, now: float) -> None:
@@ -102,9 +102,9 @@ class CheckTimes:
             del self._written[:KEPT]
 
     def answered(self, checks: Iterable[int], now: float) -> list[tuple[float, int]]:
-        """Response times of the answers read now, as pairs of seconds and count, by message.
+        """Response times of the answers handled now, as pairs of seconds and count, by message.
 
-        An answer to a check that was never written is left out.
+        An answer to a check that was never written is ignored.
         """
         written = self._written
         counts: Counter[int] = Counter()
@@ -145,11 +145,11 @@ class RmMeasures:
     turn: Histogram
     """Durations of turns of the RM's partitions, with the routing of their effects."""
     trying: Histogram
-    """Durations of tries: shares of a turn by work."""
+    """Durations of tries: each a share of its turn, by work."""
     searching: Histogram
-    """Durations of a turn's searches for victims: their share of the turn by work."""
+    """Durations of searches for victims: each a share of its turn, by work."""
     answers: Histogram
-    """Times from the write of a check to the read of its answer."""
+    """Times from the write of a check until its answer was handled."""
     sending: Histogram
     """Waiting times in the outbox, of the oldest message of each batch."""
     configuring: Histogram
@@ -161,7 +161,7 @@ class RmMeasures:
     is_refused: bool
     """True if the last configuration was refused, and an older one is in force."""
     connections: int
-    """Number of connections from a state without streams."""
+    """Number of times that the RM has connected when it had no stream."""
     checks: CheckTimes
     """Write times of this registration's checks."""
 
@@ -225,8 +225,8 @@ class RmMeasures:
         if searching:
             self.searching.observe(spent * searching / work)
 
-    def told(self, effect: Effect, now: float) -> None:
-        """Record an effect sent to the RM now, in unix seconds."""
+    def told(self, effect: Effect) -> None:
+        """Record an effect sent to the RM."""
         match effect:
             case NodesAnswered():
                 self._rejected("node", effect.rejected)
@@ -246,7 +246,7 @@ class RmMeasures:
             self.rejections[item, rejection.code] += 1
 
     def answered(self, checks: Iterable[int], now: float) -> None:
-        """Record the answers to checks read now."""
+        """Record the answers to checks handled now."""
         for seconds, times in self.checks.answered(checks, now):
             self.answers.observe(seconds, times)
 

@@ -1,7 +1,7 @@
 """The core's work in detail, at level `debug` of `core.scheduler` or loggers below it.
 
 There is a line for each command, each busy turn, and each decision that ends an allocation or asks
-the RM. Lines are made from commands, effects and counters; nothing is read while the level is off.
+the RM. Lines are made from commands, effects and counters; they cost nothing while all levels are off.
 """
 
 from collections import Counter
@@ -50,7 +50,6 @@ from licorne_core.values.counters import Counters
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_core.views import Views
-from licorne_server.process.lost_lines import note_lost
 from licorne_server.telemetry.logs import levels
 from licorne_server.telemetry.logs.levels import (
     COMMANDS,
@@ -84,8 +83,13 @@ def _is_enabled(name: str) -> bool:
     return _THRESHOLDS[name].debugs
 
 
+def is_on() -> bool:
+    """True if any of these loggers writes lines of `debug`."""
+    return any(map(_is_enabled, _LOGGERS))
+
+
 def _size_of(command: Any) -> dict[str, Any]:
-    """Sizes of a command's items, by kind; empty for a command without items."""
+    """Numbers of a command's items, by kind; empty for a command without items."""
     match command:
         case UpdateAllocations():
             counts = {"asks": len(command.asks), "releases": len(command.releases)}
@@ -164,7 +168,7 @@ def _log_questions(event: str, effect: PredicatesAsked | PreemptionsAsked, nodes
 
 
 def _log_releases(rm_id: RmId, partition: PartitionName, releases: Sequence[Release]) -> None:
-    """Log releases by reason: each reason is one decision, for one or many allocations."""
+    """Log releases by reason: each reason is one decision, for one or more allocations."""
     together: dict[tuple[TerminationType, str, str], list[Release]] = {}
     for release in releases:
         kind = release.termination
@@ -190,7 +194,7 @@ def _log_releases(rm_id: RmId, partition: PartitionName, releases: Sequence[Rele
 
 
 WAITING_SECONDS = 1.0
-"""Seconds between two counts of a partition's waiting asks, at least."""
+"""Minimum seconds between two counts of a partition's waiting asks."""
 
 MAX_COUNTED = 2_000
 """Applications and ask groups that are read for such a count, at most."""
@@ -199,42 +203,29 @@ Counts = dict[str, Any]
 
 
 class SchedulerLog:
-    """Writes the lines of one server; the engine's `Witness`."""
+    """Writes the lines of one server; a new object is made after each change of levels."""
 
     seen: dict[RmId, "_Seen"]
-    """The state last logged of registered RMs, while logging is on."""
+    """The state last logged of registered RMs."""
 
-    def __init__(self, views: Views, last_turn: Callable[[], Turn | None], now: Callable[[], float]) -> None:
-        """`last_turn` gives the last tick's turn; `now` gives unix seconds."""
+    def __init__(self, views: Views, now: Callable[[], float]) -> None:
+        """Start with nothing logged; `now` gives unix seconds."""
         self._views = views
-        self._last_turn = last_turn
         self._now = now
-        self._levels = levels()
-        # The value of `Levels.changes` at which `_looks` was computed.
-        self._known = -1
-        self._looks = False
         self.seen = {}
 
-    @property
-    def looks(self) -> bool:
-        """True if any of these loggers writes lines of `debug`."""
-        if self._known != self._levels.changes:
-            self._known = self._levels.changes
-            self._looks = any(map(_is_enabled, _LOGGERS))
-            self.seen.clear()
-        return self._looks
-
-    def saw(self, command: Command, effects: Sequence[Effect], seconds: float) -> None:
-        """Log a command or a tick, its duration in seconds, and its effects."""
-        try:
-            if isinstance(command, Tick):
-                self._log_tick(effects, seconds)
-            elif not isinstance(command, OfNoRm):
-                self._log_command(command, effects, seconds)
-                self._drop_removed(command, effects)
-            _log_acts(effects)
-        except Exception:  # a failure of the log must not stop the core
-            note_lost("core.scheduler")
+    def saw(
+        self, command: Command | None, effects: Sequence[Effect], seconds: float, turn: Turn | None
+    ) -> None:
+        """Log a command or a tick, its duration in seconds, and its effects (`Witness`)."""
+        if command is None:
+            return
+        if isinstance(command, Tick):
+            self._log_tick(turn, effects, seconds)
+        elif not isinstance(command, OfNoRm):
+            self._log_command(command, effects, seconds)
+            self._drop_removed(command, effects)
+        _log_acts(effects)
 
     def _log_command(self, command: Any, effects: Sequence[Effect], seconds: float) -> None:
         rm_id = command.rm_id
@@ -286,9 +277,8 @@ class SchedulerLog:
             "late": 0 if before is None else max(0, seen.late - before),
         }
 
-    def _log_tick(self, effects: Sequence[Effect], seconds: float) -> None:
+    def _log_tick(self, turn: Turn | None, effects: Sequence[Effect], seconds: float) -> None:
         """Log the turn, and the effects of deadlines for other RMs."""
-        turn = self._last_turn()
         by_rm: dict[RmId, list[Effect]] = {}
         for effect in effects:
             by_rm.setdefault(effect.rm_id, []).append(effect)
@@ -340,7 +330,7 @@ class _SeenPartition:
         """Time of the last count of waiting asks."""
 
     def turn(self, counters: Counters) -> Counts:
-        """Tries and reservations of the turn; empty for none, and for the first turn logged.
+        """Tries and reservations of the turn; empty without any, and for the first logged turn.
 
         The first turn has no earlier counters to compare with.
         """

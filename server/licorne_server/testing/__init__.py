@@ -1,5 +1,5 @@
-"""For tests of programs built on Licorne: a server in the test's own loop, a fake resource manager,
-a proxy that fails, and a clock that moves only on request. See docs/testing.md."""
+"""Helpers for tests of programs built on Licorne: a server in the test's own loop, a fake resource manager,
+a proxy that simulates failures, and a clock that moves only on request. See docs/testing.md."""
 
 from licorne_server.testing.fake_rm import FakeRM
 from licorne_server.testing.proxy import Proxy

@@ -47,7 +47,7 @@ PATIENCE = 10.0
 
 
 class FakeRM:
-    """A cluster with nodes, applications and asks, of one size by default.
+    """A resource manager with nodes, applications and asks, all of one size by default.
 
     A method that sends a request waits for the answer. It raises `Rejected` with the server's
     reason, or `TimeoutError` with the messages received instead. `client`, a `licorne.Client`, has
@@ -73,7 +73,7 @@ class FakeRM:
         clock: Clock | None = None,
         resubmit: bool = False,
     ) -> None:
-        """Nothing is connected before ``async with``; `config` is the YAML text of the queues.
+        """Connect nothing before ``async with``; `config` is the YAML text of the queues.
 
         `predicates` answers the server's predicate checks, `judge_victims` its preemption checks.
 
@@ -165,9 +165,9 @@ class FakeRM:
 
     @property
     def is_settled(self) -> bool:
-        """True if server and RM have nothing to do for each other before the clock is moved.
+        """True if server and RM have no work for each other before the clock is moved.
 
-        True too if nothing can be done: the RM has failed, or reaches no server of this process.
+        Also true if no work is possible: the RM has failed, or reaches no server of this process.
         """
         served = served_at(self._target)
         if served is None or self._failure is not None or self._listener is None or self._listener.done():
@@ -237,7 +237,7 @@ class FakeRM:
         placeholder_timeout: float = 0,
         **fields: int | str,
     ) -> None:
-        """Submit an application, which is a gang with `task_groups`, and one that grows with `gang_min`.
+        """Submit an application; with `task_groups` it is a gang, and with `gang_min` one that grows.
 
         Placeholders have the keys of `licorne.placeholder_key`. `fields` are of `licorne.Application`
         too: `runtime`, `start_by`, `topology`, `gang_slice`, `gang_min`, `gang_max`, `gang_step`.
@@ -247,7 +247,7 @@ class FakeRM:
             queue=queue,
             user=user,
             groups=groups,
-            # As all shims send it; the default configuration places by namespace.
+            # All shims send this tag; the default configuration places by namespace.
             tags={"namespace": "default", **(tags or {})},
             partition=partition,
             task_groups=tuple(task_groups),

@@ -139,12 +139,12 @@ async def _why(client: Client, key: str) -> str:
 
 
 class WatchedClient(Client):
-    """A client that knows how far its session is, for an RM in the process of its server."""
+    """A client that reports the progress of its session, for an RM in the process of its server."""
 
     def is_settled(self, server: Progress, *, reads: bool, held: int) -> bool:
-        """True if neither side has anything to do for the other, as far as the RM lets it.
+        """True if neither side has work for the other, apart from work that the RM withholds.
 
-        The RM holds the answers to `held` checks, and processes responses only if it `reads`.
+        The RM withholds the answers to `held` checks, and processes responses only if it `reads`.
         """
         context, session = self._context, self._context.session
         return (
@@ -159,13 +159,13 @@ class WatchedClient(Client):
 
 PREDICATE_CLASS = "licorne/predicate-class"
 Predicate = Callable[[str, str], str | None]
-"""Returns the reason against a node for a class of asks, or None."""
+"""Returns the reason against a node for a class of asks; None if the node fits."""
 Victims = Callable[[PreemptionCheck], Mapping[str, int]]
 """Returns the suitable nodes of a check, each with the position of its last victim."""
 
 
 class Judge:
-    """Answers checks with two functions; refuses, delays or holds answers on request."""
+    """Answers checks with two functions; refuses, delays or withholds answers on request."""
 
     def __init__(
         self,
@@ -310,7 +310,7 @@ class Containers:
         self.stopping.pop(key, None)
 
     async def stop(self, key: str) -> None:
-        """Stop a container at once if the scheduler has requested its end, and confirm the end."""
+        """Stop a container at once if the scheduler has requested it, and confirm its end."""
         wanted = self.stopping.get(key)
         if wanted is not None:
             self.gone(key)

@@ -47,7 +47,7 @@ class Relay:
         """Stop listening, and cut all connections."""
         assert self._server is not None
         gone_from(self.target)
-        # A closed server would leave a connection open that was accepted just before.
+        # Close the sockets first: a closed server would leave a just accepted connection open.
         for listening in self._server.sockets:
             asyncio.get_running_loop().remove_reader(listening.fileno())
         for _ in range(ACCEPTING_TURNS):
@@ -56,7 +56,7 @@ class Relay:
         await self.cut()
 
     def _behind(self) -> Served | None:
-        """The server that data reaches now."""
+        """The server at the target; None if none of this process is there."""
         return served_at(self.upstream)
 
     async def cut(self) -> None:
@@ -107,7 +107,7 @@ class Relay:
 class Proxy(Relay):
     """A relay that can be held, and cut in the middle of its traffic.
 
-    The RM gets its `target` in place of the server's.
+    The RM connects to its `target` instead of the server's.
     """
 
     def __init__(self, upstream: str = "") -> None:

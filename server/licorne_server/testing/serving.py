@@ -35,7 +35,7 @@ class Party(Protocol):
 
     @property
     def is_settled(self) -> bool:
-        """True if nothing happens before the clock is moved."""
+        """True if it does nothing before the clock is moved."""
         ...
 
 
@@ -90,11 +90,11 @@ class VirtualClock:
     async def advance(self, seconds: float) -> None:
         """Move the clock by `seconds`, with a stop at each time that a task waits for.
 
-        Before the first step and at each stop, everything that server and fake RMs have said is
-        processed on the other side, with all that follows. Returns when all due work is done, and
+        Before the first step and at each stop, all messages of server and fake RMs are
+        processed on the other side, with all their consequences. Returns when all due work is done, and
         all tasks wait again. Sleepers are woken at their times, and need not wait again.
 
-        Raises TimeoutError if server and RMs do not come to rest within 10 s of real time.
+        Raises TimeoutError if server and RMs are not settled within 10 s of real time.
         """
         await self._settle(len(self._waiting))
         end = self._now + seconds
@@ -107,15 +107,15 @@ class VirtualClock:
         self._now = end
 
     async def _settle(self, count: int) -> None:
-        """Wait until all parties are settled, and all woken tasks wait again, `count` in all.
+        """Wait until all parties are settled, and all woken tasks wait again, `count` in total.
 
-        A task woken by an event may not have run yet, and has no time to wait for.
+        A task woken by an event may not have run yet, and has not registered its next wait.
         """
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._all_back(count)
                 while self._unsettled():
-                    # What is on its way between two parties comes by the loop's selector.
+                    # Data under way between two parties arrives through the loop's selector.
                     await asyncio.sleep(0)
                     await self._all_back(0)
         except TimeoutError:
@@ -134,7 +134,7 @@ class VirtualClock:
         return min((*self._waiting.values(), *sleeping, inf))
 
     async def _all_back(self, count: int) -> None:
-        """Wait until all woken tasks wait again, `count` in all."""
+        """Wait until all woken tasks wait again, `count` in total."""
         while True:
             self._came.clear()
             await asyncio.sleep(0)
@@ -145,7 +145,7 @@ class VirtualClock:
 
 
 class Progress(NamedTuple):
-    """The state of an RM's session as its server has it."""
+    """The state of an RM's session on its server."""
 
     stamp: tuple[int, int]
     """Epoch and session."""
@@ -160,18 +160,18 @@ _HERE: dict[str, Callable[[], "Served | None"]] = {}
 
 
 def served_at(target: str) -> "Served | None":
-    """The server that a connection to the target reaches now; None if it is down or elsewhere."""
+    """The server that a connection to the target reaches now; None if it is down or in another process."""
     found = _HERE.get(target)
     return None if found is None else found()
 
 
 def listen_at(target: str, behind: Callable[[], "Served | None"]) -> None:
-    """Note a server or a proxy of this process; `behind` returns the server that is reached there."""
+    """Register a server or a proxy of this process; `behind` returns the server that is reached there."""
     _HERE[target] = behind
 
 
 def gone_from(target: str) -> None:
-    """Forget a server or a proxy."""
+    """Unregister a server or a proxy."""
     _HERE.pop(target, None)
 
 
@@ -184,7 +184,7 @@ class Served:
     """A server that a test can start, stop, crash and read."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
-        """Nothing runs before `start`."""
+        """Run nothing before `start`."""
         self._settings = settings
         self.clock = clock
         """Clock of the server."""
@@ -227,12 +227,12 @@ class Served:
         return self._server is None or not self._server.engine.has_work
 
     def progress(self, rm_id: str) -> Progress | None:
-        """The state of an RM's session; None while it has none, or something has to be sent.
+        """The state of an RM's session; None while it has none, or messages have to be sent.
 
-        The RM may have read a message that is being written still. Its time for checks begins after that.
+        The RM may have read a message that is still being written. Its deadline for checks begins after that.
         """
         rm = self._up().rms.find(rm_id)
-        if rm is None or rm.session is None or rm.outbox.peek(tuple(Kind)) is not None:
+        if rm is None or rm.session.over_si or rm.outbox.peek(tuple(Kind)) is not None:
             return None
         if any(stream.is_writing for stream in rm.streams.values()):
             return None

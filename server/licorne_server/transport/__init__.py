@@ -1,10 +1,6 @@
-"""gRPC over connections of the loop itself, for which the wheel `licorne-transport` has HTTP/2.
+"""The gRPC interface of services, and its implementations.
 
-grpc.aio has a thread that reads sockets, and gives each message to the loop by itself: 60 to 130 µs of
-CPU. Here the loop reads a socket, and gets all messages that have come at once; the responses of a turn
-of the loop leave together. `server.LoopTransport` has the methods of `grpc.aio.Server` that services
-need, and `call.Call` those of a context, so that handlers and interceptors run on both.
-
-Caller: `assembly/grpc_server.py`, where the wheel is installed. `call` and `aio` are what `rms/` and
-`services/` know of it.
+`interface` has the contexts of calls, and the protocol of a server like that of grpc.aio. `loop/` has one on
+the event loop itself, with a wheel of its own; only its line in `process/settings.py` and the assembly of the
+server name it, so that it can be left out.
 """

@@ -1,7 +1,7 @@
 """Asks from the wire: the hot input path (performance: a million of them must stay cheap).
 
-Most asks differ from one another by their key alone, and the key comes first on the wire. So the
-bytes behind the key are parsed once, and all asks with equal bytes share the result.
+Most asks differ only in their key, and the key is first on the wire. So the
+bytes after the key are parsed once, and all asks with equal bytes share the result.
 
 Tags of an ask may give its trace context, in the format of the W3C recommendation *Trace Context*.
 """
@@ -46,10 +46,10 @@ TRACESTATE = "tracestate"
 
 TAG = f"licorne/{TRACEPARENT}"
 STATE_TAG = f"licorne/{TRACESTATE}"
-"""Names of the tags of an ask that say the same for this ask alone."""
+"""Names of the tags with the same meaning for a single ask."""
 
 MAX_STATE = 512
-"""Characters of a tracestate; a longer one is left out."""
+"""Characters of a tracestate; a longer one is ignored."""
 
 _LENGTH = len("00-") + 32 + len("-") + 16 + len("-00")
 _DASHES = (2, 35, 52)
@@ -68,9 +68,9 @@ class TraceContext(NamedTuple):
 
 
 def read_context(parent: str, state: str = "") -> TraceContext | None:
-    """The context in a ``traceparent`` and its ``tracestate``; None if the first is none.
+    """The context in a ``traceparent`` and its ``tracestate``; None if the first is invalid.
 
-    A version that is not known yet is read as far as it is like version 00.
+    An unknown version is read as far as its format is that of version 00.
     """
     head = parent[:_LENGTH]
     if len(head) < _LENGTH or any(head[place] != "-" for place in _DASHES):
@@ -91,20 +91,20 @@ log = structlog.get_logger("core.convert_asks")
 
 _KEY_TAG = 0x0A
 _CACHED_BYTES = 2048
-"""Larger asks are not cached."""
+"""Bytes above which an ask is not cached."""
 
 _READ_BYTES = 400
 """Estimated bytes of memory of an ask, or an ask class, without its texts, tags and amounts."""
 
 PLAIN_AMOUNTS = 8
-"""Amounts that the estimated size of a plain ask has room for."""
+"""Number of amounts included in the estimated size of a plain ask."""
 
 CREATION_TIME = "creationtime"
 REQUIRED_NODE = "yunikorn.apache.org/requirednode"
 FOREIGN = "foreign"
 PREDICATE_CLASS = "licorne/predicate-class"
 OWN_TAGS = frozenset({CREATION_TIME, "kubernetes.io/meta/podname", TAG, STATE_TAG})
-"""Tags that differ from ask to ask, in lower case: asks may differ in them and still share."""
+"""Tags that differ from ask to ask, in lower case: asks that differ only in them still share answers."""
 
 ASK = Layout(
     "allocation",
@@ -127,7 +127,7 @@ def read_resources(field: str, resource: si.Resource) -> dict[str, int]:
     """The amounts by name.
 
     Raises:
-        BadItem: there are more than a partition can have, or a name is none.
+        BadItem: there are more amounts than a partition can have, or a name is invalid.
     """
     resources = resource.resources
     check(map_problem(field, len(resources), MAX_TYPES))
@@ -147,7 +147,7 @@ class AskReader:
         """Start with empty caches. `rm_id` is the RM of the asks."""
         self.rm_id = RmId(rm_id)
         self.time = 0.0
-        # The last ask with these bytes behind its key.
+        # The last ask, by the bytes after its key.
         self._kinds: BoundedCache[bytes, Ask] = BoundedCache(KINDS_BYTES)
         self._known = self._kinds.entries
         # Ask classes by the bytes of the resources, the required node and the predicate.
@@ -161,8 +161,8 @@ class AskReader:
         """One ask or existing allocation (spec § 1.2) from its bytes.
 
         Raises:
-            BadItem: it is beyond a cap, or lacks a key or an application.
-            Malformed: it is no Allocation.
+            BadItem: the ask exceeds a cap, or lacks a key or an application.
+            Malformed: the bytes are no Allocation.
         """
         if len(raw) < 2 or raw[0] != _KEY_TAG or raw[1] >= 0x80 or len(raw) < raw[1] + 2:
             return self._read(raw)
@@ -197,7 +197,7 @@ class AskReader:
     def _read(self, raw: bytes) -> Ask:
         """Parse an ask.
 
-        What runs on a node must be counted there. So if it cannot be taken as it is, it is taken
+        A running allocation must be counted on its node. So if it cannot be accepted as it is, it is accepted
         without the tags that only describe it.
         """
         try:
@@ -206,7 +206,7 @@ class AskReader:
             return self._without_tags(without_entries(raw, ASK), problem)
 
     def read_large(self, large: Large) -> Ask:
-        """The same as `read`, from an item that was taken apart."""
+        """Read an ask, as `read` does, from a large item that was split."""
         try:
             check(large.problem)
             wire = parse(si.Allocation, large.light)
@@ -226,7 +226,7 @@ class AskReader:
         return ask
 
     def _parse(self, raw: bytes) -> Ask:
-        """Parse an ask, and remember it by the bytes behind its key."""
+        """Parse an ask, and cache it by the bytes after its key."""
         try:
             wire = si.Allocation.FromString(raw)
         except DecodeError as error:
@@ -236,7 +236,7 @@ class AskReader:
         if len(wire.allocationTags):
             tags = read_texts(ASK.texts, wire.allocationTags)
         ask = self._made_from(wire, tags, tags)
-        # An ask whose key stands elsewhere, or twice, cannot be known by the bytes behind it.
+        # An ask whose key is not first, or repeated, cannot be identified by the bytes after it.
         head = ask.key.encode()
         prefix = bytes((_KEY_TAG, len(head))) + head if len(head) < 0x80 else None
         if prefix is not None and len(raw) <= _CACHED_BYTES and raw.startswith(prefix):
@@ -246,7 +246,7 @@ class AskReader:
         return ask
 
     def _made_from(self, wire: si.Allocation, tags: Mapping[str, str], meant: Mapping[str, str]) -> Ask:
-        """The ask; `meant` are the tags that mean something, and may be others too."""
+        """The ask; `meant` contains at least the tags that have a meaning."""
         app_id = wire.applicationID
         create_time, required, foreign, opinion = None, "", False, None
         for name, value in meant.items():
@@ -284,7 +284,7 @@ class AskReader:
         )
 
     def _name(self, field: str, value: str, limit: int = MAX_ID) -> str:
-        """The shared object for a name, which is checked at its first use."""
+        """The shared object for a name, which is validated at its first use."""
         known = self._names.entries.get(value)
         if known is None:
             check(text_problem(field, value, limit))
@@ -294,7 +294,7 @@ class AskReader:
         return known
 
     def _task_group(self, wire: si.Allocation) -> str:
-        """The name of the task group; empty if it is none and the allocation is to be counted."""
+        """The name of the task group; empty if it is invalid and the allocation has to be counted anyway."""
         try:
             return self._name("taskGroupName", wire.taskGroupName, MAX_ANNOTATION)
         except BadItem:
@@ -303,14 +303,14 @@ class AskReader:
             return ""
 
     def _predicate(self, opinion: str | None, tags: Mapping[str, str]) -> str | None:
-        """The text by which asks share the RM's answers; none here, as the RM is not asked.
+        """The text by which asks share the RM's answers; None here, as this RM gets no checks.
 
-        `opinion` is the value of the tag for it, None if the ask has none.
+        `opinion` is the value of the ask's predicate tag; None without the tag.
         """
         return None
 
     def _class(self, raw: bytes, required: str, predicate: str | None) -> AskClass:
-        """The one object for all asks of the class."""
+        """The shared object for all asks of the class."""
         known = self._classes.entries.get((raw, required, predicate))
         if known is None:
             amounts = read_resources("resourcePerAlloc", si.Resource.FromString(raw))
@@ -328,7 +328,7 @@ class AskingReader(AskReader):
 
     `class_by` selects the asks that share the RM's answers: `BY_ASK` those with an equal predicate
     tag, while an ask without the tag shares with none; `BY_TAG` the same, and those without the tag
-    share with each other; `BY_ALL_TAGS` those whose tags are all equal but for `OWN_TAGS`.
+    share with each other; `BY_ALL_TAGS` those whose tags are all equal except `OWN_TAGS`.
     """
 
     def __init__(self, rm_id: str, class_by: sp.ClassBy.ValueType) -> None:
@@ -337,23 +337,23 @@ class AskingReader(AskReader):
         self._class_by = class_by
 
     def read(self, raw: bytes) -> Ask:
-        """As for any RM, and give an ask that shares with none a text of its own."""
+        """Read an ask; one that shares answers with no other gets a text of its own."""
         return self._distinct(super().read(raw))
 
     def read_large(self, large: Large) -> Ask:
-        """As for any RM, and give an ask that shares with none a text of its own."""
+        """Read a large ask; one that shares answers with no other gets a text of its own."""
         return self._distinct(super().read_large(large))
 
     @staticmethod
     def _distinct(ask: Ask) -> Ask:
         if ask.ask_class.predicate is None:
-            # No id holds a line feed, so no two asks have the same text.
+            # Ids contain no line feed, so no two asks have the same text.
             predicate = f"ask\n{ask.app_id}\n{ask.key}"
             ask.ask_class = AskClass(ask.ask_class.shape, predicate)
         return ask
 
     def _read(self, raw: bytes) -> Ask:
-        """Parse a copy: `read` changes its class, and the remembered ask must stay as it is."""
+        """Parse a copy: `read` changes its class, and the cached ask must not change."""
         return replace(super()._read(raw))
 
     def _predicate(self, opinion: str | None, tags: Mapping[str, str]) -> str | None:
@@ -373,7 +373,7 @@ def _digest(tags: Mapping[str, str]) -> str:
 
 
 def _footprint(wire: si.Allocation, ask_class: AskClass, tags: Mapping[str, str]) -> int:
-    """Bytes of memory that an ask takes beyond a plain one, as the core reckons them."""
+    """Bytes of memory that an ask takes in addition to a plain one, by the core's estimate."""
     amounts = ENTRY_BYTES * max(0, len(ask_class.items) - PLAIN_AMOUNTS)
     names = max(0, len(wire.applicationID) + len(wire.taskGroupName) - MAX_ID)
     return footprint_of(tags) + amounts + names
@@ -385,7 +385,7 @@ def _size(raw: bytes, entries: Sized) -> int:
 
 
 def _unix_seconds(text: str) -> float | None:
-    """The time in a tag; None for a text that is no time, as in the older core."""
+    """The time in a tag; None for any other text, as in the older core."""
     if not text.isdecimal() or not text.isascii() or len(text) > 12:
         return None
     return float(text)

@@ -11,14 +11,14 @@ ENTRY = 200
 """Estimated bytes of an entry without its texts: the slot, and the heads of objects."""
 
 LARGEST = 16
-"""Share of a table, as a divisor: a larger entry is not cached."""
+"""Divisor of a table's bound: an entry larger than this share is not cached."""
 
 WIDE = 4
-"""Estimated bytes of memory for a byte of text on the wire: one emoji makes all others so wide."""
+"""Estimated bytes of memory for a byte of text on the wire: with one emoji all characters take as many."""
 
 KIB = 1024
 
-# The tables of one RM have 8 MiB together.
+# The tables of one RM have 8 MiB in total.
 KINDS_BYTES = 4096 * KIB
 CLASSES_BYTES = 512 * KIB
 EQUALS_BYTES = 512 * KIB
@@ -30,24 +30,24 @@ PIECES_BYTES = 256 * KIB
 CHECKS_BYTES = 256 * KIB
 
 RESOURCES_BYTES = 1024 * KIB
-"""The table of resources in events, which is one for all RMs."""
+"""Bound of the table of resources in events, which is shared by all RMs."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class BoundedCache(Generic[K, V]):
-    """A table that drops all entries once it is full. Entries in use are soon back."""
+    """A table that drops all entries once it is full. Entries in use are soon cached again."""
 
     __slots__ = ("_most", "entries", "size")
 
     entries: dict[K, V]
-    """The cached values, to be looked up for each ask. Only `put` changes it."""
+    """The cached values, for lookups. Only `put` changes the mapping."""
     size: int
     """Estimated bytes of the entries."""
 
     def __init__(self, most: int) -> None:
-        """An empty table of at most `most` bytes."""
+        """Start empty, with a bound of `most` bytes."""
         self.entries = {}
         self.size = 0
         self._most = most
@@ -56,7 +56,7 @@ class BoundedCache(Generic[K, V]):
         """Cache a new value; it and its key have `size` bytes in addition to `ENTRY`.
 
         Returns:
-            The value, which may be too large to be remembered.
+            The value, which may be too large to be cached.
         """
         size += ENTRY
         if size > self._most // LARGEST:

@@ -1,7 +1,7 @@
-"""Caps on the size and number of things on the wire, and checks of texts (reliability: bombs).
+"""Caps on the size and number of items on the wire, and checks of texts (reliability: bombs).
 
-A cap is checked before any work is done for the thing that it bounds. Nothing that a Kubernetes
-cluster can hold is beyond a cap: an object of it has 1.5 MiB at the most, its annotations 256 KiB.
+A cap is checked before any work is done on the item that it bounds. No object that a Kubernetes
+cluster can hold exceeds a cap: an object has at most 1.5 MiB, its annotations 256 KiB.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,27 +15,27 @@ MAX_ITEMS = 100_000
 """Items (nodes, applications, asks, releases) in one message."""
 
 MAX_ITEM_BYTES = 6 * 1024 * 1024
-"""A pod of 1.5 MiB has 174,762 labels at the most. A label takes 9 bytes there at the least, and 20
+"""Bytes of one item. A pod of 1.5 MiB has at most 174,762 labels. A label takes at least 9 bytes, and 20
 more as a tag, because the shim puts a prefix before its name. That makes 4.9 MiB."""
 
 MAX_ENTRIES = 200_000
-"""Tags, attributes, amounts and groups of one item: beyond that many, however small they are, they
-take too much memory for their bytes."""
+"""Tags, attributes, amounts and groups of one item: more of them, however small, would
+take too much memory."""
 
 MAX_APPLICATION_TAGS = 50_000
 """Tags of an application come from annotations, of which 256 KiB have 43,690 at the most."""
 
 MAX_GROUPS = 65_536
-"""Groups of a user: a list of them in an annotation takes 4 bytes for each at the least."""
+"""Groups of a user: a list of them in an annotation takes at least 4 bytes for each."""
 
 MAX_CLASS_TAGS = 10_000
-"""An ask with more tags shares no answers by them (`BY_ALL_TAGS`)."""
+"""Tags of an ask, above which it shares no answers by them (`BY_ALL_TAGS`)."""
 
 MAX_REQUEST_FIELDS = 10_000
 """Fields of a request that has no items, entries of maps among them."""
 
 MAX_UPDATE_FIELDS = 100
-"""Fields of an UpdateRequest itself: it has three that are known, and others may come to be."""
+"""Fields of an UpdateRequest itself: it has three, and later versions may add some."""
 
 ADVISED_ITEMS = 1_000
 """Items of a message that Welcome advises clients not to exceed."""
@@ -43,52 +43,52 @@ ADVISED_ITEMS = 1_000
 MAX_ID = 512
 MAX_RM_ID = 128
 MAX_ANNOTATION = 256 * 1024
-"""Bytes of a text that shims take from annotations: as many as all annotations of an object."""
+"""Bytes of a text that shims take from annotations: the limit for all annotations of an object."""
 
 MAX_QUEUE_PATH = 4096
 MAX_TYPES = resources.MAX_RESOURCE_TYPES
 MAX_CONFIG_BYTES = configurations.MAX_BYTES
 MAX_EXTRA_BYTES = 3 * 1024 * 1024
-"""The extra configuration: two config maps."""
+"""Bytes of the extra configuration: two config maps."""
 
 MAX_COMMENT_BYTES = 1_024
-"""Bytes of the comment on a change of configuration."""
+"""Bytes of the reason for a change: the comment on a configuration, the message of an operator's act."""
 
 MAX_EXTRA_ENTRIES = 2_000
-"""Entries of an extra configuration: the loop looks at each of them."""
+"""Entries of an extra configuration: the loop processes each of them."""
 
 MAX_RMS = 1024
 MAX_ANSWERS = 16_384
 """Answers to checks in one request."""
 
 MAX_REFUSALS = 1_000
-"""Nodes refused by one answer; no predicate check has more."""
+"""Nodes refused by one answer; no predicate check names more."""
 
 MAX_ALL_REFUSALS = 400_000
-"""Nodes refused in one request; ids and reasons of more hardly fit a message."""
+"""Nodes refused in one request; the ids and reasons of more would hardly fit into a message."""
 
 MAX_NEEDS = 100
-"""Nodes named by one answer to a preemption check; none has more."""
+"""Nodes named by one answer to a preemption check; no check names more."""
 
 MAX_STATE_DUMP = 1024 * 1024
 """Bytes of the JSON that an RM adds to a state dump."""
 
 MAX_STATE_VALUES = 100_000
-"""Bound on the number of values in that JSON, by its commas and brackets."""
+"""Values in that JSON, counted by its commas and brackets."""
 
 MAX_REASON = 256
-"""Characters of a reason for which an RM refuses a node; the rest is cut off."""
+"""Characters of a reason for which an RM refuses a node; longer reasons are cut."""
 
 
 def id_problem(field: str, value: str, limit: int = MAX_ID) -> str:
-    """The problem of an id, or the empty text. An id is a name that is not empty."""
+    """The problem of an id, or an empty text. An id is a name that is not empty."""
     if not value:
         return f"{field} is empty"
     return text_problem(field, value, limit)
 
 
 def text_problem(field: str, value: str, limit: int = MAX_ID) -> str:
-    """The problem of a name, or the empty text. A name may be empty, and is printable."""
+    """The problem of a name, or an empty text. A name is printable, and may be empty."""
     if len(value) > limit:
         return f"{field} has {len(value)} characters, at most {limit} are allowed: {shown(value)}"
     if not value.isprintable():
@@ -97,7 +97,7 @@ def text_problem(field: str, value: str, limit: int = MAX_ID) -> str:
 
 
 def rm_id_problem(value: str) -> str:
-    """The problem of an rmID, or the empty text. Brackets could forge partition names."""
+    """The problem of an rmID, or an empty text. Brackets are refused: they could forge partition names."""
     problem = id_problem("rmID", value, MAX_RM_ID)
     if not problem and ("[" in value or "]" in value):
         problem = f"rmID must not hold '[' or ']': {shown(value)}"
@@ -105,12 +105,12 @@ def rm_id_problem(value: str) -> str:
 
 
 def map_problem(field: str, size: int, limit: int) -> str:
-    """The problem of the size of a map or list, or the empty text."""
+    """The problem of the size of a map or list, or an empty text."""
     return f"{field} has {size} entries, at most {limit} are allowed" if size > limit else ""
 
 
 def size_problem(field: str, size: int, limit: int) -> str:
-    """The problem of a number of bytes, or the empty text."""
+    """The problem of a number of bytes, or an empty text."""
     return f"{field} has {size} bytes, at most {limit} are allowed" if size > limit else ""
 
 
@@ -120,21 +120,21 @@ def bytes_of(texts: Iterable[str]) -> int:
 
 
 def extra_problem(field: str, extra: Mapping[str, str]) -> str:
-    """The problem of an extra configuration, or the empty text."""
+    """The problem of an extra configuration, or an empty text."""
     return map_problem(field, len(extra), MAX_EXTRA_ENTRIES) or size_problem(
         field, bytes_of(extra) + bytes_of(extra.values()), MAX_EXTRA_BYTES
     )
 
 
-def comment_problem(comment: str) -> str:
-    """The problem of a comment for the history, or the empty text."""
+def comment_problem(field: str, comment: str) -> str:
+    """The problem of the reason for a change, or an empty text."""
     if not comment.isprintable():
-        return f"comment holds control characters: {shown(comment)}"
-    return size_problem("comment", bytes_of((comment,)), MAX_COMMENT_BYTES)
+        return f"{field} holds control characters: {shown(comment)}"
+    return size_problem(field, bytes_of((comment,)), MAX_COMMENT_BYTES)
 
 
 def tags_problem(field: str, tags: Iterable[str]) -> str:
-    """The problem of the keys of a map of texts, or the empty text."""
+    """The problem of the keys of a map of texts, or an empty text."""
     for key in tags:
         if len(key) > MAX_ID or not key.isprintable():
             return text_problem(f"{field} key", key)

@@ -1,8 +1,8 @@
 """Predicate and preemption checks and their answers on the wire (spec §§ 1.6.12, 8.4, 9.4.5).
 
-There may be a predicate check for every ask, so both directions work on bytes: checks are written
-from cached pieces, and answers are read without a parse where nothing is refused. There are few
-preemption checks: each is for an ask that has waited long, and for many victims at once.
+There may be a predicate check for every ask, so both directions work on encoded bytes: checks are written
+from cached pieces, and answers without refusals are read without a parse. There are few
+preemption checks: each is for an ask that has waited for a long time, and covers many victims.
 
 An RM opts into checks with the callbacks of its hello.
 """
@@ -55,20 +55,20 @@ from licorne_server.wire.responses import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS
 NO_REASON = "no reason given"
 
 MAX_CHECK_BYTES = 1024 * 1024
-"""A preemption check ends with the node that exceeds it. By default clients take messages of 4 MiB."""
+"""Bytes above which a preemption check gets no more nodes. By default clients take messages of 4 MiB."""
 
 PART_REFUSALS = 2_000
-"""Predicate answers, and nodes refused by them, that go into one command."""
+"""Most predicate answers, and nodes refused by them, in one command."""
 
 PART_JUDGED = 64
-"""Predicate answers that go into one command; each may place an ask."""
+"""Most predicate answers in one command; each may place an ask."""
 
 PART_ANSWERS = 20
-"""Preemption answers that go into one command; each may name `MAX_NEEDS` nodes."""
+"""Most preemption answers in one command; each may name `MAX_NEEDS` nodes."""
 
 _ID, _PARTITION, _APPLICATION, _KEY, _ALLOCATE, _NODE, _DEADLINE = range(1, 8)
 _CHECKS = 1
-"""The field of checks in a message of checks, and of answers in a message of answers."""
+"""Number of the field with the checks of a message, or with its answers."""
 
 _NODES = sp.PreemptionCheck.NODES_FIELD_NUMBER
 _REFUSED = sp.PredicateAnswer.REFUSED_FIELD_NUMBER
@@ -84,7 +84,7 @@ _OTHER_FIELDS = 100
 def _payloads(kind: Kind, checks: Iterable[tuple[int, bytes]]) -> Iterator[Payload]:
     """Checks with their numbers, split by the bounds on items and bytes of a response.
 
-    A check may name many nodes. So a thousand checks may exceed the message size of a client.
+    A check may name many nodes, so a thousand checks could exceed a client's message size.
     """
     parts: list[bytes] = []
     size = last = 0
@@ -102,14 +102,14 @@ def _payloads(kind: Kind, checks: Iterable[tuple[int, bytes]]) -> Iterator[Paylo
 
 
 class CheckEncoder:
-    """Writes the predicate checks of one RM, and remembers the pieces that repeat."""
+    """Writes the predicate checks of one RM, and caches repeated pieces."""
 
     def __init__(self) -> None:
         """Start with an empty cache."""
         self._pieces = Pieces(CHECKS_BYTES)
 
     def payloads(self, asked: PredicatesAsked) -> Iterator[Payload]:
-        """PredicateChecks within the bounds of a response."""
+        """The checks as PredicateChecks messages within the bounds of a response."""
         partition = self._pieces.of(_PARTITION, asked.partition)
         deadline = _varint_field(_DEADLINE, round(asked.deadline * 1000))
         checks = ((check.check, self._check(check, partition, deadline)) for check in asked.checks)
@@ -130,12 +130,12 @@ class CheckEncoder:
 
 
 def victim_payloads(asked: PreemptionsAsked) -> Iterator[Payload]:
-    """PreemptionChecks within the bounds of a response, with at least one check each."""
+    """PreemptionChecks messages within the bounds of a response, each with at least one check."""
     return _payloads(Kind.VICTIMS, ((check.check, _preemption(asked, check)) for check in asked.checks))
 
 
 def _preemption(asked: PreemptionsAsked, check: AskedPreemption) -> bytes:
-    """The nodes come best first. Those beyond the limit count as refused."""
+    """Encode a check with its nodes, the best first. Nodes beyond `MAX_CHECK_BYTES` count as refused."""
     head = sp.PreemptionCheck(
         id=check.check,
         partition_name=asked.partition,
@@ -160,10 +160,10 @@ def _node(node: AskedNode) -> sp.NodeVictims:
 
 
 async def predicate_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerPredicates]:
-    """A PredicateAnswers, part by part. The core ignores nodes that it did not ask about.
+    """Read a PredicateAnswers message in parts. The core ignores nodes that were not in the check.
 
     Raises:
-        CallError: there are too many answers, one refuses more nodes than any check has, or all
+        CallError: there are too many answers, one refuses more nodes than any check names, or all
             together refuse too many.
         Malformed: the bytes are no PredicateAnswers.
     """
@@ -190,13 +190,13 @@ async def predicate_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerP
 
 
 async def preemption_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerPreemptions]:
-    """A PreemptionAnswers, part by part.
+    """Read a PreemptionAnswers message in parts.
 
-    Only the core compares its nodes and positions with those of the check.
+    Nodes and positions are compared with those of the check by the core.
 
     Raises:
         CallError: there are too many answers, one names too many nodes or one node twice, or a
-            position is below any.
+            position is negative.
         Malformed: the bytes are no PreemptionAnswers.
     """
     answers: list[PreemptionAnswer] = []
@@ -215,7 +215,7 @@ async def answers_in(raw: bytes, message: str, field: str, pace: Pace) -> list[b
     """The bytes of each answer in a message with answers in field 1.
 
     Raises:
-        CallError: there are too many.
+        CallError: there are too many answers.
         Malformed: the bytes are no such message.
     """
     await pace.begin(len(raw))
@@ -248,7 +248,7 @@ def _answer(raw: bytes, reasons: dict[str, str]) -> PredicateAnswer:
     if raw[:1] == b"\x08":
         _, _, _, value, end = field_at(raw, 0, len(raw))
         if end == len(raw):
-            # Most answers refuse nothing, and are only this.
+            # Most answers refuse nothing, and have only this field.
             return PredicateAnswer(varint(raw, value)[0])
     field = "predicate_answers.answers.refused"
     _check_entries("PredicateAnswer", raw, _REFUSED, MAX_REFUSALS, field)
@@ -284,9 +284,9 @@ def _preemption_answer(raw: bytes) -> PreemptionAnswer:
 
 
 def _reason(text: str, known: dict[str, str]) -> str:
-    """The reason as users will see it, never empty. Equal reasons are one object.
+    """The reason for users, never empty. Equal reasons share one object.
 
-    Line breaks and the like are blanks, so that it reads well in one line.
+    Line breaks and other control characters become blanks, so that it fits on one line.
     """
     reason = known.get(text)
     if reason is None:

@@ -1,8 +1,6 @@
-"""Errors of the service, each with the status that its caller sees (google.rpc.Status).
+"""Errors of the service, each with the status that the caller gets (google.rpc.Status).
 
-Also here:
-
-* Problems of a configuration, formatted for editors and people.
+Also here: problems of a configuration, formatted for editors and people.
 """
 
 import uuid
@@ -22,7 +20,7 @@ MAX_VIOLATIONS = 50
 """Problems of a configuration in an error, at most; trailing metadata is bounded."""
 
 MAX_MESSAGE = 2048
-"""Characters of a status message; the rest is cut off."""
+"""Characters of a status message; longer messages are cut."""
 
 
 class CallError(Exception):
@@ -37,7 +35,7 @@ class CallError(Exception):
 
     @property
     def reason(self) -> str:
-        """The stable code for programs, or the name of the status where there is none."""
+        """The stable code for programs, or the name of the status if there is none."""
         for detail in self.details:
             if isinstance(detail, error_details_pb2.ErrorInfo):
                 return str(detail.reason)
@@ -61,15 +59,15 @@ class CallError(Exception):
 
 
 def packed_details(status: grpc.Status) -> bytes:
-    """The details of a status, as gRPC sends them; empty if there are none."""
+    """The details of a status in gRPC's encoding; empty if there are none."""
     metadata = status.trailing_metadata or ()
     return b"".join(value for key, value in metadata if key == _DETAILS and isinstance(value, bytes))
 
 
 def call_error(code: grpc.StatusCode, message: str, packed: bytes) -> CallError:
-    """The error that a call has ended with elsewhere, with its `packed_details`.
+    """The error with which a call has ended on another server, with its `packed_details`.
 
-    Details of unknown types stay packed. Bytes that are no details are dropped: the status counts.
+    Details of unknown types stay packed. Invalid details are dropped: the status itself counts.
     """
     details: list[Message] = []
     try:
@@ -87,16 +85,16 @@ _KINDS = (error_details_pb2.ErrorInfo, error_details_pb2.BadRequest, error_detai
 
 
 class Defect(Exception):
-    """The core failed; the log has the exception under the same correlation id."""
+    """The core failed; the log has the exception with the same correlation id."""
 
     def __init__(self, correlation_id: str) -> None:
-        """`correlation_id` is all that a caller learns."""
+        """The caller gets only the `correlation_id`."""
         super().__init__(f"internal error, correlation id {correlation_id}")
         self.correlation_id = correlation_id
 
 
 class Stopped(Exception):
-    """The engine handles no commands any more; the caller should come back to another server."""
+    """The engine handles no commands any more; the caller should retry at another server."""
 
     def __init__(self) -> None:
         """Make the error with its fixed reason."""
@@ -104,21 +102,21 @@ class Stopped(Exception):
 
 
 class Malformed(Exception):
-    """Bytes that are not the message that they should be."""
+    """Bytes that do not encode the expected message."""
 
 
 def new_correlation_id() -> str:
-    """A new id by which an answer is found in the log."""
+    """A new id that links an answer to the log."""
     return uuid.uuid4().hex[:12]
 
 
 def error_info(reason: str, **metadata: str) -> error_details_pb2.ErrorInfo:
-    """A stable code for programs."""
+    """The detail with a stable code for programs."""
     return error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=metadata)
 
 
 def bad_request(problems: Iterable[tuple[str, str]]) -> error_details_pb2.BadRequest:
-    """Field paths and their problems."""
+    """The detail with field paths and their problems."""
     return error_details_pb2.BadRequest(
         field_violations=[
             error_details_pb2.BadRequest.FieldViolation(field=field, description=shown_text)
@@ -128,7 +126,7 @@ def bad_request(problems: Iterable[tuple[str, str]]) -> error_details_pb2.BadReq
 
 
 def invalid_argument(message: str, field: str = "", reason: str = "", **metadata: str) -> CallError:
-    """The request itself is wrong, whatever the state; `reason` is a code for programs."""
+    """INVALID_ARGUMENT: the request is wrong, whatever the state; `reason` is a code for programs."""
     details: list[Message] = [bad_request([(field, message)])] if field else []
     if reason:
         details.append(error_info(reason, **metadata))
@@ -136,13 +134,13 @@ def invalid_argument(message: str, field: str = "", reason: str = "", **metadata
 
 
 def config_refused(reason: str, problems: Sequence[Problem]) -> CallError:
-    """A configuration with problems."""
+    """INVALID_ARGUMENT: a configuration has problems."""
     details = [_problems_of("config", problems), error_info("CONFIG_INVALID")]
     return CallError(grpc.StatusCode.INVALID_ARGUMENT, reason, details)
 
 
 def text_refused(field: str, reason: str, problems: Sequence[Problem]) -> CallError:
-    """Another text with problems."""
+    """INVALID_ARGUMENT: a text in this field has problems."""
     return CallError(grpc.StatusCode.INVALID_ARGUMENT, reason, [_problems_of(field, problems)])
 
 
@@ -161,27 +159,27 @@ def _problems_of(field: str, problems: Sequence[Problem]) -> Message:
 
 
 def failed_precondition(message: str, reason: str, **metadata: str) -> CallError:
-    """The request does not fit the present state."""
+    """FAILED_PRECONDITION: the request does not fit the present state."""
     return CallError(grpc.StatusCode.FAILED_PRECONDITION, message, [error_info(reason, **metadata)])
 
 
 def not_found(message: str) -> CallError:
-    """The named subject does not exist."""
+    """NOT_FOUND: the named object does not exist."""
     return CallError(grpc.StatusCode.NOT_FOUND, message, [error_info("NOT_FOUND")])
 
 
 def aborted(message: str, reason: str, **metadata: str) -> CallError:
-    """Another stream has replaced this one, or this one did not keep up."""
+    """ABORTED: another stream has replaced this one, or this one did not keep up."""
     return CallError(grpc.StatusCode.ABORTED, message, [error_info(reason, **metadata)])
 
 
 def out_of_range(message: str, reason: str, **metadata: str) -> CallError:
-    """The requested ids are not retained, or belong to another instance."""
+    """OUT_OF_RANGE: the requested ids are not retained, or belong to another instance."""
     return CallError(grpc.StatusCode.OUT_OF_RANGE, message, [error_info(reason, **metadata)])
 
 
 def exhausted(message: str, reason: str, retry_after: float = 0.0) -> CallError:
-    """A cap was reached; `retry_after` is the advised pause before a retry, in seconds."""
+    """RESOURCE_EXHAUSTED: a cap is reached; `retry_after` is the advised pause in seconds, 0 for none."""
     details: list[Message] = [error_info(reason)]
     if retry_after:
         details.append(_retry_info(retry_after))
@@ -189,7 +187,7 @@ def exhausted(message: str, reason: str, retry_after: float = 0.0) -> CallError:
 
 
 def unavailable(message: str, retry_after: float = 1.0) -> CallError:
-    """The caller should retry after so many seconds, perhaps at another server."""
+    """UNAVAILABLE: the caller should retry after `retry_after` seconds, perhaps at another server."""
     return CallError(grpc.StatusCode.UNAVAILABLE, message, [_retry_info(retry_after)])
 
 
@@ -200,12 +198,12 @@ def _retry_info(seconds: float) -> error_details_pb2.RetryInfo:
 
 
 def unauthenticated(message: str) -> CallError:
-    """The caller is not authenticated."""
+    """UNAUTHENTICATED: the caller has no valid identity."""
     return CallError(grpc.StatusCode.UNAUTHENTICATED, message, [error_info("NOT_AUTHENTICATED")])
 
 
 def permission_denied(message: str) -> CallError:
-    """The peer's certificate or token does not allow it."""
+    """PERMISSION_DENIED: the peer's certificate or token does not allow the call."""
     return CallError(grpc.StatusCode.PERMISSION_DENIED, message, [error_info("NOT_ALLOWED")])
 
 

@@ -1,7 +1,7 @@
 """Encodings of events: bytes of `si.v1` and `licorne.v1`, and lines of JSON.
 
-Many events are written at once, and most look alike. So their bytes are joined from pieces, some of
-which are cached. The result is byte for byte the same as protobuf's.
+Many events are written at once, and most are similar. So their bytes are joined from pieces, some of
+which are cached. The result is identical to protobuf's.
 """
 
 import json
@@ -20,7 +20,7 @@ _json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def record_bytes(record: EventRecord) -> bytes:
-    """An EventRecord of `si.v1`."""
+    """Encode an EventRecord of `si.v1`."""
     parts: list[bytes] = []
     _add_record(parts, record)
     return b"".join(parts)
@@ -32,7 +32,7 @@ def record_message(record: EventRecord) -> si.EventRecord:
 
 
 def event_of_watch(event_id: int, record: EventRecord) -> bytes:
-    """An event as a field of a WatchEventsResponse: its id in field 1, its record in 2."""
+    """Encode an event as a field of a WatchEventsResponse: its id in field 1, its record in 2."""
     number = _IDS.piece(event_id)
     parts = [b"", number, b""]
     size = _add_record(parts, record)
@@ -42,19 +42,19 @@ def event_of_watch(event_id: int, record: EventRecord) -> bytes:
 
 
 def watch_response(instance: str, events: bytes) -> bytes:
-    """A WatchEventsResponse; the events are in the form of `event_of_watch`."""
+    """Encode a WatchEventsResponse; `events` are joined results of `event_of_watch`."""
     return delimited(WatchEventsResponse.INSTANCE_FIELD_NUMBER, instance.encode()) + events
 
 
 def record_of_session(_: int, record: EventRecord) -> bytes:
-    """A record as a field of a session's Events."""
+    """Encode a record as a field of a session's Events."""
     parts = [b""]
     parts[0] = _head(_SUBJECTS, _add_record(parts, record))
     return b"".join(parts)
 
 
 def session_events(first_id: int, records: bytes) -> bytes:
-    """A session's Events, with records of `record_of_session`, as a field of its UpdateResponse."""
+    """Encode a session's Events as a field of UpdateResponse; `records` are from `record_of_session`."""
     return delimited(UpdateResponse.EVENTS_FIELD_NUMBER, _IDS.piece(first_id) + records)
 
 
@@ -86,12 +86,12 @@ def record_line(_: int, record: EventRecord) -> bytes:
 
 
 def _add_record(parts: list[bytes], record: EventRecord) -> int:
-    """Add the pieces of an EventRecord of `si.v1`; how many bytes they have.
+    """Append the pieces of an EventRecord of `si.v1`; returns their size in bytes.
 
     Field numbers: type 1, object 2, message 5, time 6, change 7, detail 8, reference 9,
     resource 10.
     """
-    # `_value_` is an attribute; `value` is a call.
+    # `_value_` is a plain attribute; `value` is a slower property.
     kind = _KINDS[record.type._value_]
     time = _TIMES.of(record.time).piece
     change = _change_piece(record.change._value_, record.detail._value_)
@@ -124,7 +124,7 @@ def _head(heads: list[bytes], size: int) -> bytes:
 
 
 def _heads(number: int) -> list[bytes]:
-    """The tag of a field with each size that has one byte."""
+    """The tag of a field with each size that fits into one byte."""
     return [bytes((number << 3 | LENGTH, size)) for size in range(0x80)]
 
 
@@ -168,7 +168,7 @@ class _Ids:
         self._rest = b"\x00"
 
     def piece(self, event_id: int) -> bytes:
-        """The field of an event; proto3 leaves out a 0."""
+        """The field with an event's id; empty for 0, which proto3 omits."""
         if event_id < 0x80:
             return b"\x08" + encode_varint(event_id) if event_id else b""
         high = event_id >> 7
@@ -182,7 +182,7 @@ _LOW = [bytes((0x08, low | 0x80)) for low in range(0x80)]
 
 
 class _Times:
-    """The time in field 6. All events of one turn have the same, so the last one is remembered."""
+    """The time in field 6. All events of one turn have the same time, so the last one is cached."""
 
     __slots__ = ("_last", "_written")
 
@@ -191,7 +191,7 @@ class _Times:
         self._written = _Both(b"", "")
 
     def of(self, time: float) -> _Both:
-        """The field of an event."""
+        """The field with an event's time, in unix seconds."""
         if time != self._last:
             exact = nanoseconds(time)
             self._written = _Both(b"\x30" + encode_varint(exact), str(exact))
@@ -205,11 +205,11 @@ class _Amounts:
     __slots__ = ("_by_value",)
 
     def __init__(self) -> None:
-        # Bounded by bytes and not by number: a resource may have thousands of long names.
+        # The bound is in bytes, not entries: a resource may have thousands of long names.
         self._by_value: BoundedCache[tuple[tuple[str, int], ...], _Both] = BoundedCache(RESOURCES_BYTES)
 
     def of(self, resources: Resources) -> _Both:
-        """The field of an event."""
+        """The field with an event's resources."""
         items = tuple(resources.items())
         known = self._by_value.entries.get(items)
         if known is not None:

@@ -1,59 +1,60 @@
-"""Names by which the server shows what the core's extensions add, where they are other ones than theirs.
+"""Names under which the server publishes fields of the core's extensions, where they differ from the core's
+names.
 
 State shows a field of a report by its name, and REST a queue's in ``camelCase``. An extension that needs
 other names has a module in `extensions` with some of these tables:
 
     QUEUE                 fields of a queue in REST
-    QUEUE_OPTIONAL        those that are left out when empty
-    QUEUE_REPORTS         fields of a queue with reports of their own (`Reports`), behind all others in REST
-    USAGE_REPORTS         those of a user or a group in a queue
+    QUEUE_OPTIONAL        fields that are left out when empty
+    QUEUE_REPORTS         fields of a queue with reports of their own (`Reports`), after all others in REST
+    USAGE_REPORTS         the same of a user or a group in a queue
     QUEUE_METRICS         metrics of a queue (`QueueMetric`)
     APPLICATION           fields of an application in REST
-    APPLICATION_OPTIONAL  those that are left out when empty
-    APPLICATION_ON_PAGE   in the rows of the page
-    APPLICATION_OF_STATE  and in State
+    APPLICATION_OPTIONAL  fields that are left out when empty
+    APPLICATION_ON_PAGE   fields of an application in rows of the page
+    APPLICATION_OF_STATE  fields of an application in State
     NODE                  fields of a node in REST
-    NODE_OPTIONAL         those that are left out when empty
-    NODE_ON_PAGE          in the rows of the page
-    NODE_OF_STATE         and in State
-    ALLOCATION            fields in REST of an allocation that stays, each of its `StayReport`
-    ALLOCATION_ON_PAGE    in the rows of the page
-    ALLOCATION_OF_STATE   and in State
+    NODE_OPTIONAL         fields that are left out when empty
+    NODE_ON_PAGE          fields of a node in rows of the page
+    NODE_OF_STATE         fields of a node in State
+    ALLOCATION            fields in REST of an allocation that stays, read from its `StayReport`
+    ALLOCATION_ON_PAGE    the same in rows of the page
+    ALLOCATION_OF_STATE   the same in State
     PARTITION             fields of a partition in REST
-    PARTITION_ON_PAGE     and in the rows of the page
+    PARTITION_ON_PAGE     the same in rows of the page
     SWITCHES              keys in differences of configurations
     CONFIG_KEYS           keys in the older core's spelling
     CALLS                 calls of Admin, each with its request and its response
     ACTS                  acts of the page by these calls, with fields of `http.ui.acts.Act`
     LISTS                 calls of State, each with what it lists
-    PAGED                 those that page by themselves, each with its request and what makes the answer
-    EXPLAINED             what completes the explanation of an ask in State
-    REST_LISTS            lists of a partition in REST, by the ends of their paths (`RestList`)
-    PAGE_LISTS            lists of the page, by the same (`PageList`)
-    METRICS               of a partition: arguments of `http.families.Metric`
-    MEASURED              what gives metrics that not every partition has (`Measured`)
-    CENSUS_METRICS        of its census
-    KEPT                  what outlives partitions, by its extension (`engine/journal/kept.py`)
-    MARKS                 column and form of operators' marks in the journal, by its extension
-    MARKED                marks for the core, of those that are stored, by its extension
-    TERMS                 what reads a field of a stored mark that is no plain value
-    COMMANDS              columns of its commands in the journal
-    RECORDS               and of what they are made of
-    SUMMED                what the sum of all decisions covers of its effects, by the classes
-    UNMARKS               effects after which marks of applications are not needed, and these applications
-    NOT_SUMMED            those of its effects that decide nothing
-    TELLINGS              how an RM is told its effects, by the classes
+    PAGED                 calls of State with paging of their own, each with its request and its class
+    EXPLAINED             periodic work that completes the explanation of an ask in State, by classes
+    REST_LISTS            lists of a partition in REST, by the last part of their paths (`RestList`)
+    PAGE_LISTS            lists of the page, by the same part (`PageList`)
+    METRICS               metrics of a partition: arguments of `http.families.Metric`
+    MEASURED              functions for metrics that not every partition has (`Measured`)
+    CENSUS_METRICS        metrics of a partition's census
+    KEPT                  forms of state that outlives partitions, by extension (`engine/journal/kept.py`)
+    MARKS                 column and form of operators' marks in the journal, by extension
+    MARKED                functions that turn stored marks into marks for the core, by extension
+    TERMS                 readers of fields of a stored mark that are no plain values
+    COMMANDS              columns of the extension's commands in the journal
+    RECORDS               columns of the records in these commands
+    SUMMED                fields of the extension's effects that the digest of decisions covers, by class
+    UNMARKS               effects that end the need for marks of applications, each with a function for these
+    NOT_SUMMED            effects of the extension that decide nothing
+    TELLINGS              messages to an RM for the extension's effects, by class
     ANSWERS               readers of an RM's answers, by their fields in a request
-    NOT_CARRIED           names and numbers of answers that a simulation leaves out, by the classes
+    NOT_CARRIED           names and numbers of answers that a simulation leaves out, by class
 
-A name stands for a field, or for a field and how it is shown.
+A name maps to a field, or to a field and its conversion.
 
-One that takes calls of operators is a folder, which has them in `admin.py`: `METHODS`, a class that is
-made of `services.admin.acts.Acts`, and gives its methods by name.
+An extension with calls for operators is a folder, with the calls in `admin.py`: `METHODS`, a class that is
+constructed with `services.admin.acts.Acts`, and returns its methods by name.
 
-One that has paths of REST and of the page is a folder, too, which has them in `rest.py` as `ROUTES`.
+An extension with paths of REST and of the page is a folder, too, with the paths in `rest.py` as `ROUTES`.
 
-The table of extensions is closed, as the core's.
+The table of extensions is fixed, like the core's.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -87,7 +88,7 @@ NAMES: Final = (
 
 
 class Listed(NamedTuple):
-    """A call that lists what an extension of the core reports of a partition, in its `LISTS` by this name."""
+    """A call that lists reports of an extension about a partition, from the core's `LISTS` of this name."""
 
     request: type[Message]
     name: str
@@ -96,17 +97,17 @@ class Listed(NamedTuple):
 
 
 class Telling(NamedTuple):
-    """How an RM is told an effect, if it wants that by this field of `Callbacks`."""
+    """The messages to an RM for an effect, if the RM has opted in by this field of `Callbacks`."""
 
     opt_in: str
     payloads: Callable[[Any], Iterable[Any]]
-    """The responses for it."""
+    """Makes the responses for an effect."""
     counts: Callable[[Any], Mapping[str, int]] = lambda _: {}
-    """What the log counts of it."""
+    """Counts for the log, by name."""
 
 
 class RestList(NamedTuple):
-    """What the core lists by this name of a partition, and of a queue and below; and its rows in REST."""
+    """A list of the core by name, for a partition or for a queue and those below; and its rows in REST."""
 
     name: str
     report: type
@@ -115,9 +116,9 @@ class RestList(NamedTuple):
 
 
 class PageList(NamedTuple):
-    """The same on the page: fields of `own` by their names, and others, with a type for how they are shown.
+    """The same list on the page: fields of `own` by name, and further columns, with a type for their format.
 
-    A text is looked for in the fields of `texts`; rows are named by those of `named_by`.
+    A search looks in the fields of `texts`; rows are identified by those of `named_by`.
     """
 
     name: str
@@ -139,7 +140,7 @@ class Measured(NamedTuple):
 
 
 class Reports(NamedTuple):
-    """A field with a report of its own, or many: what State makes of each, and what of it REST leaves out."""
+    """A field with a report of its own, or many: their form in State, and the fields that REST omits."""
 
     field: str
     report: type
@@ -148,17 +149,18 @@ class Reports(NamedTuple):
     many: bool = False
 
     def unit(self, form: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """How the field is shown, if each report is shown in that form."""
+        """The conversion of the field, given that of each report."""
         if self.many:
             return lambda reports: list(map(form, reports))
         return lambda report: None if report is None else form(report)
 
 
 class QueueMetric(NamedTuple):
-    """A metric of a queue: its text, whether by resource, and what reads its values off the report.
+    """A metric of a queue: its help text, whether it is by resource, and the function that reads its values
+    from the report.
 
-    It is given what tells whether a resource is shown. The values are by resource, or alone by an empty
-    name; None for a queue without the metric.
+    The function gets a test whether a resource is shown. The values are by resource, or a single one with an
+    empty name; None for a queue without the metric.
     """
 
     text: str
@@ -167,7 +169,7 @@ class QueueMetric(NamedTuple):
 
 
 def modules(name: str) -> Iterator[Any]:
-    """The modules of that name in folders of extensions."""
+    """The modules of this name in the folders of extensions."""
     for extension in NAMES:
         place = f"{_ROOM}.{extension}"
         if hasattr(import_module(place), "__path__") and find_spec(f"{place}.{name}") is not None:
@@ -175,7 +177,7 @@ def modules(name: str) -> Iterator[Any]:
 
 
 def table(name: str) -> dict[Any, Any]:
-    """One of these tables, of all extensions."""
+    """One of these tables, merged over all extensions."""
     found: dict[Any, Any] = {}
     for extension in NAMES:
         found |= getattr(import_module(f"{_ROOM}.{extension}"), name, {})
@@ -183,7 +185,7 @@ def table(name: str) -> dict[Any, Any]:
 
 
 def telling_of(effect: object) -> Telling | None:
-    """How the effect is told to an RM; None for one that no RM is told."""
+    """The messages to an RM for an effect; None for an effect without any."""
     return _tellings().get(type(effect))
 
 
@@ -193,11 +195,11 @@ def _tellings() -> dict[Any, Any]:
 
 
 def rows(name: str) -> tuple[Any, ...]:
-    """The same of a table whose rows have no names."""
+    """One of the tables without keys, merged over all extensions."""
     tables = (getattr(import_module(f"{_ROOM}.{extension}"), name, ()) for extension in NAMES)
     return tuple(row for found in tables for row in found)
 
 
 def names(of: str) -> dict[str, Any]:
-    """One of the tables of names: fields by their names, and names of keys by the keys."""
+    """One of the tables of names, merged: fields by published name, or names of keys by key."""
     return table(of)

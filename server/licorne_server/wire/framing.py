@@ -4,7 +4,7 @@ A request is split into the bytes of its items, and each item is parsed on its o
 time of a step stay bounded for any input, and a repeated item is recognised by its bytes.
 
 The work on a received message is paced: one part at a time, then a pause for others. Work is
-counted in bytes. A field that is looked at by itself counts as many bytes, because tiny fields cost
+counted in bytes. Each examined field counts as many bytes, because tiny fields cost
 far more for their bytes than long texts do.
 """
 
@@ -20,40 +20,40 @@ PART = 64 * 1024
 """Bytes of work before other tasks of the loop get their turn: some milliseconds."""
 
 FIELD = 64
-"""Work of looking at one field: about two microseconds where nothing is compiled."""
+"""Work of examining one field: about two microseconds without compilation."""
 
 FIELDS = PART // FIELD
-"""Fields that are looked at in one part."""
+"""Fields that are examined in one part."""
 
 
 class Pace:
     """Counts the work on one message, and gives way to other tasks."""
 
     def __init__(self, lock: asyncio.Lock) -> None:
-        """`lock` is shared by all messages: those with more to do go through it one by one."""
+        """`lock` is shared by all messages: large ones take turns by it."""
         self._lock = lock
         self.done = 0
-        """Work since the last rest; with `PART` of it, one is due."""
+        """Work since the last pause; from `PART` on a pause is due."""
 
     def spend(self, work: int) -> bool:
-        """Count work; returns True if `rest` is due before more is done."""
+        """Count work; returns True if `rest` has to be called before more is done."""
         self.done += work
         return self.done >= PART
 
     async def rest(self) -> None:
-        """Give way to other tasks of the loop, and then to other messages."""
+        """Yield to other tasks of the loop, and then to other messages."""
         self.done = 0
         async with self._lock:
             await asyncio.sleep(0)
 
     async def begin(self, size: int) -> None:
-        """Wait for a turn, if a message of so many bytes may take more than one part of work."""
+        """Wait for a turn, if a message of `size` bytes may take more than one part of work."""
         if size > PART:
             await self.rest()
 
 
 Place = tuple[int, int, int, int]
-"""A field that holds bytes: its number, where it begins, and where its value begins and ends."""
+"""A field that holds bytes: its number, and the offsets of its beginning and of its value."""
 
 VARINT = 0
 LENGTH = 2
@@ -61,8 +61,8 @@ _FIXED = {1: 8, 5: 4}
 
 
 Field = tuple[int, int, int, int, int]
-"""One field on the wire: its number, its wire type, such as `VARINT`, where it begins, and where its value
-begins and ends."""
+"""One field on the wire: its number, its wire type, such as `VARINT`, and the offsets of its begin and of the
+begin and end of its value."""
 
 
 class Layout(NamedTuple):
@@ -72,9 +72,9 @@ class Layout(NamedTuple):
     """Name of the request."""
     rm_id: int
     items: tuple[int, ...]
-    """Fields of which each holds an item."""
+    """Numbers of the fields that hold one item each."""
     nested: int = 0
-    """A field that holds a message, which has items in its field 1; 0 for none."""
+    """Number of a field that holds a message with items in its field 1; 0 for none."""
 
 
 NODE_REQUEST = Layout("NodeRequest", rm_id=2, items=(1,))
@@ -83,7 +83,7 @@ ALLOCATION_REQUEST = Layout("AllocationRequest", rm_id=3, items=(4,), nested=2)
 
 
 def varint(raw: bytes, position: int) -> tuple[int, int]:
-    """The number at a position, and the position behind it."""
+    """Read the number at a position; returns it and the position after it."""
     byte = raw[position]
     position += 1
     value = byte & 0x7F
@@ -102,10 +102,10 @@ def field_at(raw: bytes, begin: int, stop: int) -> Field:
     """The field that begins at the position `begin` of a message that ends at `stop`.
 
     Raises:
-        Malformed: there is no field.
+        Malformed: there is no valid field.
     """
     try:
-        # Most numbers have one byte, and are read at once.
+        # Most numbers have one byte: a fast path.
         tag, value = raw[begin], begin + 1
         if tag >= 0x80:
             tag, value = varint(raw, begin)
@@ -141,18 +141,18 @@ class Skimmed(NamedTuple):
     """Fields found in a message, or in a part of it."""
 
     fields: int
-    """Number of fields looked at."""
+    """Number of examined fields."""
     places: list[Place]
     """Wanted fields that hold bytes."""
     end: int
-    """Offset of the first field not looked at; the end of the message if all were."""
+    """Offset of the first field not examined; the end of the message if all were."""
 
 
 def skim(raw: bytes, wanted: Container[int] = (), most: int = MAX_ITEMS, begin: int = 0) -> Skimmed:
     """Count the fields of a message, and find those of the wanted numbers that hold bytes.
 
-    It looks at `most` + 1 fields, from the one on that begins at `begin`. Items of very many fields
-    go through this loop, so that it is written for speed.
+    It examines up to `most` + 1 fields, from the offset `begin` on. Items with very many fields
+    pass through this loop, so it is written for speed.
     """
     count, position, stop = 0, begin, len(raw)
     found: list[Place] = []
@@ -185,9 +185,9 @@ async def survey(
     pace: Pace,
     see: Callable[[Sequence[Place]], None] | None = None,
 ) -> tuple[int, int]:
-    """The same as `skim`, part by part, with everything else in between.
+    """Do the same as `skim`, in parts, with turns for other tasks between.
 
-    The findings of each part are passed to `see`. Returns the number of fields looked at, and the
+    The findings of each part are passed to `see`. Returns the number of examined fields, and the
     offset of the next one.
     """
     count, end = 0, 0
@@ -202,7 +202,7 @@ async def survey(
 
 
 def check_fields(message: str, raw: bytes, path: Sequence[int] = ()) -> None:
-    """Refuse a message of very many fields: its own, and those of the fields on the path.
+    """Refuse a message with too many fields, those inside the fields on the path included.
 
     Raises:
         CallError: INVALID_ARGUMENT, naming the message and the bound.
@@ -213,7 +213,7 @@ def check_fields(message: str, raw: bytes, path: Sequence[int] = ()) -> None:
 
 
 def _fields_along(raw: bytes, path: Sequence[int], room: int) -> int:
-    """Count the fields, no further than until they exceed the room."""
+    """Count the fields, stopping when they exceed `room`."""
     count, places, _ = skim(raw, path[:1], room)
     for _, _, value, end in places:
         if count <= room:
@@ -222,10 +222,10 @@ def _fields_along(raw: bytes, path: Sequence[int], room: int) -> int:
 
 
 def text_of(number: int, raw: bytes) -> str:
-    """The text in the bytes of the field of that number.
+    """Decode the text in a field; `number` is for the error.
 
     Raises:
-        Malformed: it is not UTF-8.
+        Malformed: the bytes are not UTF-8.
     """
     try:
         return raw.decode()
@@ -234,7 +234,7 @@ def text_of(number: int, raw: bytes) -> str:
 
 
 def encode_varint(value: int) -> bytes:
-    """The number as bytes; a negative one as the types int32 and int64 encode it."""
+    """Encode a number; a negative one like the types int32 and int64."""
     if 0 <= value < 0x80:
         return bytes((value,))
     value &= 0xFFFFFFFFFFFFFFFF
@@ -247,7 +247,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def delimited(number: int, payload: bytes) -> bytes:
-    """A field that holds a message, text or bytes."""
+    """Encode a field that holds a message, text or bytes."""
     return encode_varint(number << 3 | LENGTH) + encode_varint(len(payload)) + payload
 
 
@@ -273,9 +273,9 @@ class Split:
     rm_id: str
     items: dict[int, list[bytes]]
     total: int
-    """Number of items in all."""
+    """Total number of items."""
     position: int
-    """Offset of the next field to look at; the end of the request if all of it is split."""
+    """Offset of the next field to examine; the end of the request if all of it is split."""
 
     def __init__(self, raw: bytes, layout: Layout) -> None:
         """Start before the first field."""
@@ -286,9 +286,9 @@ class Split:
         self.total = self.position = 0
         self._raw = raw
         self._layout = layout
-        # End of the nested message that is being read; outside of one, at the position or before it.
+        # End of the nested message that is being read; outside of one, an offset not above `position`.
         self._inner = 0
-        # Number of fields looked at, wanted or not: a request of too many is refused early.
+        # Number of examined fields, wanted or not: a request with too many is refused early.
         self._counted = 0
 
     def join(self, other: "Split") -> None:
@@ -298,7 +298,7 @@ class Split:
         self.total += other.total
 
     def part(self) -> int:
-        """Look at the next fields, no more than in one part of work; returns their number."""
+        """Examine the next fields, at most one part of work; returns their number."""
         raw, layout, before = self._raw, self._layout, self._counted
         last = before + FIELDS
         while self.position < len(raw) and self._counted < last:
@@ -317,14 +317,14 @@ class Split:
             if self._counted > MAX_ITEMS:
                 raise invalid_argument(f"{layout.message} holds more than {MAX_ITEMS} items")
         if self.position == len(raw):
-            # Items are copies: the bytes of the request are not needed any more.
+            # Items are copies: free the bytes of the request.
             self._raw = b""
         return self._counted - before
 
     def _run(self, stop: int, number: int, into: int, most: int) -> None:
         """Collect neighbouring items of one field.
 
-        Every item goes through this loop, so that it is written for speed.
+        Every item passes through this loop, so it is written for speed.
         """
         raw, position = self._raw, self.position
         tag = number << 3 | LENGTH
@@ -345,7 +345,7 @@ class Split:
                 raise Malformed(f"field {number} ends behind the message")
             items.append(raw[value:position])
         if len(items) == before:
-            # Its tag is written with more bytes than it needs.
+            # The tag is encoded in more bytes than necessary.
             _, _, _, value, position = field_at(raw, position, stop)
             items.append(raw[value:position])
         self.position = position
@@ -368,7 +368,7 @@ def open_envelope(raw: bytes) -> Envelope:
     """The envelope of an UpdateRequest.
 
     Raises:
-        Malformed: the bytes are no UpdateRequest, or it holds more than one message or very many
+        Malformed: the bytes are no UpdateRequest, or it holds more than one message or too many
             fields.
     """
     number = acknowledged = message = position = count = 0
@@ -378,7 +378,7 @@ def open_envelope(raw: bytes) -> Envelope:
             count += 1
             if count > MAX_UPDATE_FIELDS:
                 raise Malformed(f"UpdateRequest: more than {MAX_UPDATE_FIELDS} fields in one request")
-            # Both numbers are in every request, and are read at once.
+            # Both numbers are in every request: a fast path.
             tag, value = raw[position], position + 1
             if tag >= 0x80:
                 tag, value = varint(raw, position)

@@ -1,7 +1,7 @@
-"""Items of requests as bytes: their size limits, and their dispensable parts.
+"""Items of requests as bytes: their size limits, and the parts that can be dropped.
 
-A small item is parsed as it is. A large one is walked part by part first. The entries of its map of
-texts, which may be very many, are read apart from the rest of it.
+A small item is parsed as it is. A large one is first walked in parts. The entries of its map of
+texts, which may be very many, are read separately.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -15,29 +15,29 @@ from licorne_server.wire.errors import Malformed
 from licorne_server.wire.framing import FIELD, Pace, Place, delimited, skim, survey, text_of
 
 SMALL = 8 * 1024
-"""Bytes of an item that is read in one go: it cannot hold many entries."""
+"""Bytes up to which an item is read in one step: it cannot hold many entries."""
 
 _WALKED = 2 * MAX_ENTRIES
-"""Fields of an item that are looked at in search of some; 8 MiB of labels have fewer."""
+"""Most fields of an item that are examined; 8 MiB of labels have fewer."""
 
 _KEY, _VALUE = 1, 2
-"""The fields of a map's entry."""
+"""Numbers of the fields of a map's entry."""
 
 M = TypeVar("M", bound=Message)
 
 
 class BadItem(Exception):
-    """An item that cannot be taken; the text is the reason that its RM reads."""
+    """An item that cannot be accepted; the text is the reason for its RM."""
 
 
 def check(problem: str) -> None:
-    """Refuse the item if there is a problem."""
+    """Raise BadItem if there is a problem."""
     if problem:
         raise BadItem(problem)
 
 
 def parse(message: type[M], raw: bytes) -> M:
-    """A message from its bytes.
+    """Parse a message.
 
     Raises:
         Malformed: the bytes are no such message.
@@ -49,10 +49,10 @@ def parse(message: type[M], raw: bytes) -> M:
 
 
 def read_texts(name: str, texts: Mapping[str, str]) -> dict[str, str]:
-    """A map of texts.
+    """Copy a map of texts.
 
     Raises:
-        BadItem: a key is no name.
+        BadItem: a key is not a valid name.
     """
     # For a map of protobuf this is twice as fast as dict().
     read = {key: texts[key] for key in texts}
@@ -67,16 +67,16 @@ class Layout(NamedTuple):
     """Name of the kind of item, in a reason."""
     message: type[Message]
     names: Mapping[int, int]
-    """The fields that a refusal names, and how many characters of each."""
+    """The fields that a refusal names, each with its limit in characters."""
     texts: str = ""
     """Name of the field that is a map of texts."""
     nested: tuple[int, ...] = ()
-    """Fields that hold a message with entries of its own."""
+    """Numbers of the fields that hold a message with entries of its own."""
     counted: int = 0
-    """An item with this field is to be counted whatever describes it. So it is taken without most
-    of its texts if it cannot be taken with all; 0 for none."""
+    """Number of a field; an item with it has to be counted in any case. So it is accepted without most
+    of its texts if it cannot be accepted with all; 0 for none."""
     meant: Container[str] = ()
-    """Keys of texts that mean something, in lower case; all others only describe."""
+    """Keys of texts with a meaning for the server, in lower case; all others only describe."""
 
     @property
     def entries(self) -> int:
@@ -86,14 +86,14 @@ class Layout(NamedTuple):
 
 @dataclass(slots=True)
 class Large:
-    """A large item, taken apart."""
+    """A large item, split into its parts."""
 
     head: bytes
     """The fields that a refusal names."""
     problem: str = ""
-    """Reason for refusing it as it is."""
+    """Reason for refusing the whole item; empty for none."""
     light: bytes = b""
-    """The item without its texts; empty if it cannot be taken without them either."""
+    """The item without its texts; empty if it cannot be accepted without them either."""
     texts: dict[str, str] = field(default_factory=dict)
     """All its texts, if there is no problem."""
     meant: dict[str, str] = field(default_factory=dict)
@@ -103,12 +103,12 @@ class Large:
 
     @property
     def lighter(self) -> bytes:
-        """The item without what only describes it."""
+        """The item without the texts that only describe it."""
         return self.light + self.retained
 
 
 def names_of(raw: bytes, limits: Mapping[int, int]) -> list[str]:
-    """The texts in some fields of a small item, each cut off at the limit of its field."""
+    """The texts in some fields of a small item, each cut at the limit of its field."""
     found = dict.fromkeys(limits, "")
     for number, _, value, end in skim(raw, limits).places:
         found[number] = text_of(number, raw[value:end])[: limits[number]]
@@ -126,7 +126,7 @@ def without_entries(raw: bytes, layout: Layout) -> bytes:
 
 
 async def take_apart(raw: bytes, layout: Layout, pace: Pace) -> Large:
-    """Take a large item apart, part by part.
+    """Split a large item, in parts of work.
 
     Raises:
         Malformed: the bytes are no such item.
@@ -161,18 +161,18 @@ class _Found:
         self._entries = layout.entries
         # The last field of each number that a refusal names.
         self._names: dict[int, bytes] = {}
-        # The bytes that are no texts so far, and where what is not looked at yet begins.
+        # The bytes so far that are no texts, and the offset of those not examined yet.
         self._others: list[bytes] = []
         self._rest = 0
         self.wanted = {self._entries, layout.counted, *layout.nested, *layout.names}
         self.texts: list[list[Place]] = []
         self.inner: list[Place] = []
         self.is_counted = False
-        # How many texts there are, and how many bytes they have.
+        # Number of texts, and their bytes.
         self.count = self.size = 0
 
     def see(self, places: Sequence[Place]) -> None:
-        """Sort the findings of a part."""
+        """Process the fields found in a part."""
         texts: list[Place] = []
         for place in places:
             number, begin, _, end = place
@@ -201,7 +201,7 @@ class _Found:
 
 
 async def _count_inside(raw: bytes, places: Sequence[Place], room: int, pace: Pace) -> int:
-    """The number of fields in some fields, no further than until it exceeds the room."""
+    """Count the fields inside some fields, stopping when they exceed `room`."""
     count = 0
     for _, _, value, end in places:
         if count > room:
@@ -232,7 +232,7 @@ def _texts(raw: bytes, entries: Sequence[Place], layout: Layout) -> Mapping[str,
 
 
 def _short(raw: bytes, entries: Sequence[Place], layout: Layout) -> dict[str, str]:
-    """The texts of those entries that mean something and are no longer than names are."""
+    """The texts of entries that have a meaning and are no longer than a name."""
     short = [place for place in entries if place[3] - place[2] <= MAX_ID]
     texts = _texts(raw, short, layout)
     return {name: texts[name] for name in texts if name.lower() in layout.meant}

@@ -1,7 +1,7 @@
 """Messages of `si.v1` into commands (spec §§ 1.2, 1.6), item by item, caps first.
 
-An item that breaks a cap or cannot be read becomes a rejection with its reason, and the others go
-on. Checks of the core, such as unknown applications and negative amounts, are not repeated here.
+An item that exceeds a cap or cannot be read becomes a rejection with its reason, and the others are
+processed. Checks of the core, such as unknown applications and negative amounts, are not repeated here.
 The core never sees protobuf.
 """
 
@@ -127,17 +127,17 @@ _AMOUNTS = attrgetter("ask_class.items")
 """The amounts of an ask."""
 
 COMMAND_BYTES = 256 * 1024
-"""Bytes of items that go into one command, or one item."""
+"""Most bytes of items in one command; it may be exceeded by a single item."""
 
 COMMAND_AMOUNTS = 2_000
-"""Amounts of resources in items that go into one command, or one item. Those of asks in a row that
-have the same cost the core little."""
+"""Most amounts of resources in items of one command; it may be exceeded by a single item. Those of asks in a
+row that have the same amounts cost the core little."""
 
 _AGAIN = 4
-"""Weight of a refused item's bytes, because it is looked at again."""
+"""Weight of a refused item's bytes, because it is read twice."""
 
 _COST_OF_ADDITION = 5
-"""Cost of adding an application, in asks: it goes through all rules, and may make a queue."""
+"""Cost of adding an application, in asks: it passes all placement rules, and may create a queue."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -150,18 +150,18 @@ class Steps:
     steps: list[Command | Effect] = field(default_factory=list)
     """Commands for the core, and answers that need no command, in order."""
     refused: int = 0
-    """Nodes, applications and asks that were refused, so that the core will not see them."""
+    """Nodes, applications and asks that were refused, before they reached the core."""
 
 
 class Sort(NamedTuple, Generic[T, R]):
-    """Reader functions for items of one sort."""
+    """Reader functions for items of one kind."""
 
     layout: Layout
     read: Callable[[bytes], T]
     refuse: Callable[[list[str], str], R]
-    """Makes the refusal, from the names in the item and the reason."""
+    """Makes a refusal from the names in the item and the reason."""
     read_large: Callable[[Large], T] | None = None
-    """For items with texts, or of which something is taken in any case; None for `read` alone."""
+    """Reads a large item; None for items without texts, which `read` alone reads."""
     amounts: Callable[[T], Sized | None] = lambda _: None
     """The amounts of resources in an item; None for none."""
 
@@ -172,7 +172,7 @@ async def gather(
     """Read items: the accepted ones, grouped by command, and the refusals of the others.
 
     A command has at most `batch_size` items, and `COMMAND_BYTES` of them. All are read before the
-    first is handled. So a malformed item ends the stream before anything of its request is done.
+    first is handled, so a malformed item ends the stream before its request has any effect.
     """
     taken: list[T] = []
     sizes: list[int] = []
@@ -209,7 +209,7 @@ def _runs(
     batch_size: int,
     amounts: Callable[[T], Sized | None],
 ) -> Iterator[Sequence[T]]:
-    """The items in order, in runs of which each goes into one command."""
+    """The items in order, split into runs for one command each."""
     begin = room = left = 0
     last: Sized | None = None
     for index, item in enumerate(items):
@@ -227,9 +227,9 @@ def _runs(
 
 
 def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
-    """An RM that introduces itself, without its configuration, which is parsed elsewhere.
+    """An RM that introduces itself, without its configuration, which is parsed by the admission.
 
-    It has none of the wishes that only a session can carry.
+    It has none of the options that only a session can carry.
 
     Raises:
         CallError: INVALID_ARGUMENT, naming the field.
@@ -303,7 +303,7 @@ class Request(NamedTuple):
 
     layout: RequestLayout
     steps: Callable[[AskReader, Split, int, Pace], Awaitable[Steps]]
-    """Reads its items with the caches of its RM, so many for a command, at the pace of a stream."""
+    """Reads its items with the caches of its RM, up to a number per command, at the pace of a stream."""
 
 
 REQUESTS = {
@@ -346,9 +346,9 @@ def _nodes_of(rm_id: RmId) -> Sort[NodeUpdate, NodeRejection]:
 
 
 def _node(rm_id: RmId, raw: bytes) -> NodeUpdate:
-    """A node; if it cannot be taken as it is, without the attributes that only describe it.
+    """Read a node; if it cannot be accepted as it is, without the attributes that only describe it.
 
-    Nothing that runs there could be counted without the node.
+    Without the node its running allocations could not be counted.
     """
     try:
         return _whole_node(raw)
@@ -377,7 +377,7 @@ def _lighter_node(rm_id: RmId, raw: bytes, problem: BadItem) -> NodeUpdate:
 
 
 def _whole_node(raw: bytes, attributes: dict[str, str] | None = None) -> NodeUpdate:
-    """A node from its bytes; with `attributes`, if these were read apart."""
+    """A node from its bytes; with `attributes`, if these were read separately."""
     wire = parse(si.NodeInfo, raw)
     check(id_problem("nodeID", wire.nodeID))
     action = _ACTIONS.get(wire.action)
@@ -406,11 +406,11 @@ def _large_application(large: Large) -> NewApplication:
 
 
 def new_application(raw: bytes, tags: dict[str, str] | None = None) -> NewApplication:
-    """An application from its bytes; with `tags`, if these were read apart.
+    """An application from its bytes; with `tags`, if these were read separately.
 
     Raises:
-        BadItem: it is beyond a cap.
-        Malformed: it is no AddApplicationRequest.
+        BadItem: it exceeds a cap.
+        Malformed: the bytes are no AddApplicationRequest.
     """
     wire = parse(si.AddApplicationRequest, raw)
     check(id_problem("applicationID", wire.applicationID, MAX_ANNOTATION))
@@ -430,7 +430,7 @@ def new_application(raw: bytes, tags: dict[str, str] | None = None) -> NewApplic
 
 
 def _user(wire: si.UserGroupInformation) -> UserGroup:
-    """The user with the groups that a configuration can name: those without control characters."""
+    """The user, with those groups that a configuration can name: without control characters."""
     check(text_problem("ugi.user", wire.user, MAX_ANNOTATION))
     check(map_problem("ugi.groups", len(wire.groups), MAX_GROUPS))
     check(size_problem("ugi.groups", bytes_of(wire.groups), MAX_ANNOTATION))

@@ -1,13 +1,13 @@
 """Effects into the bytes of `si.v1` responses.
 
 Allocations are the hot output path. They are joined from pieces of bytes, cached for each
-application, ask class, node and partition. The result is byte for byte the same as protobuf's.
+application, ask class, node and partition. The result is identical to protobuf's.
 """
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import Enum
-from typing import NamedTuple, TypeVar, assert_never
+from typing import Final, NamedTuple, TypeVar, assert_never
 
 from google.protobuf.message import Message
 
@@ -49,7 +49,7 @@ from licorne_server.wire.bounded_cache import (
     BoundedCache,
 )
 from licorne_server.wire.features import telling_of
-from licorne_server.wire.framing import LENGTH, delimited, encode_varint
+from licorne_server.wire.framing import LENGTH, Envelope, delimited, encode_varint, open_envelope
 
 MAX_RESPONSE_ITEMS = 1_000
 MAX_RESPONSE_BYTES = 256 * 1024
@@ -59,10 +59,10 @@ T = TypeVar("T")
 
 
 class Kind(Enum):
-    """The stream of `si.v1` that a response belongs to.
+    """The stream of `si.v1` to which a response belongs.
 
-    CHECKS, VICTIMS and SESSION for what only a session can carry: predicate checks, preemption
-    checks, and all else.
+    CHECKS, VICTIMS and SESSION are for messages that only a session can carry: predicate checks, preemption
+    checks, and all others.
     """
 
     NODES = "UpdateNode"
@@ -78,7 +78,7 @@ class Payload(NamedTuple):
 
     kind: Kind
     sort: str
-    """Neighbouring payloads of one sort may be joined to one; a sort has one kind."""
+    """Name of the message type: neighbouring payloads of one sort may be joined; a sort has one kind."""
     data: bytes
     items: int
     last_check: int = 0
@@ -86,13 +86,20 @@ class Payload(NamedTuple):
 
 
 def point_in_time(seconds: float) -> str:
-    """Unix seconds as RFC 3339 has them, in UTC."""
+    """Unix seconds in the format of RFC 3339, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
+LAST_NANOSECOND: Final = 2**63 - 1
+"""The last time that a message can hold, in the year 2262. A declared runtime may end later."""
+
+
 def nanoseconds(seconds: float) -> int:
-    """Unix seconds, or a span of seconds, in nanoseconds, exact to the microsecond."""
-    return round(seconds * 1_000_000) * 1000
+    """Convert unix seconds, or a duration in seconds, to nanoseconds, exact to the microsecond.
+
+    Later times become `LAST_NANOSECOND`.
+    """
+    return min(round(seconds * 1_000_000) * 1000, LAST_NANOSECOND)
 
 
 def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
@@ -127,9 +134,9 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             | PreemptionsAsked()
             | Unfinished()
         ):
-            # The command's caller has the first five from the engine and answers the call
-            # with them. Facts are published as events. Checks have encoders of their own. What is
-            # left of a command stays with the engine.
+            # The command's caller gets the first five from the engine and answers the call
+            # with them. Facts are published as events. Checks have encoders of their own. The
+            # rest of a command stays with the engine.
             return ()
         case _:
             assert_never(effect)
@@ -227,19 +234,19 @@ def _payload(kind: Kind, sort: str, message: Message, items: int) -> Payload:
 
 
 def runs(items: Sequence[T]) -> Iterable[Sequence[T]]:
-    """The items in order, as many at a time as one response may have."""
+    """The items in order, in runs that fit into one response each."""
     if len(items) <= MAX_RESPONSE_ITEMS:
         return [items] if items else []
     return [items[begin : begin + MAX_RESPONSE_ITEMS] for begin in range(0, len(items), MAX_RESPONSE_ITEMS)]
 
 
 class Pieces:
-    """Fields with a text, remembered while they repeat."""
+    """A cache of encoded fields with a text."""
 
     __slots__ = ("_cache",)
 
     def __init__(self, most: int) -> None:
-        """An empty cache of at most `most` bytes."""
+        """Start empty, with a bound of `most` bytes."""
         self._cache: BoundedCache[tuple[int, str], bytes] = BoundedCache(most)
 
     def of(self, field: int, text: str) -> bytes:
@@ -249,7 +256,7 @@ class Pieces:
 
 
 class AllocationEncoder:
-    """Writes the allocations of one RM, and remembers the pieces that repeat (spec § 1.6.9).
+    """Writes the allocations of one RM, and caches repeated pieces (spec § 1.6.9).
 
     Field numbers: key 1, resource 5, priority 6, node 8, application 9, partition 10, task
     group 11, placeholder 12, originator 14, preemption policy 15.
@@ -296,9 +303,9 @@ class AllocationEncoder:
         return b"".join(parts)
 
     def _class(self, ask: Ask) -> bytes:
-        """The piece of an ask's class and priority, remembered without the class's predicate.
+        """The piece of an ask's class and priority, cached without the class's predicate.
 
-        There may be a class for each ask where the RM has predicates, and they are written alike.
+        With predicates there may be a class for each ask, and they are encoded alike.
         """
         key = (ask.ask_class.shape, ask.priority)
         piece = self._classes.entries.get(key)
@@ -310,7 +317,7 @@ class AllocationEncoder:
 
 
 def _added(cache: BoundedCache[K, bytes], key: K, field: int, text: str) -> bytes:
-    """The field with a text, which the cache has from now on."""
+    """Encode the field with a text, and add it to the cache."""
     piece = delimited(field, text.encode())
     return cache.put(key, piece, len(piece) + WIDE * len(text))
 
@@ -327,7 +334,7 @@ def _class_piece(ask: Ask) -> bytes:
 
 
 def _rare_pieces(ask: Ask) -> bytes:
-    """The fields behind the task group, which most asks do not have."""
+    """The fields after the task group, which most asks lack."""
     piece = b""
     if ask.placeholder:
         piece += b"\x60\x01"
@@ -351,18 +358,46 @@ _RESPONSE_TAGS = {
         (Kind.VICTIMS, UpdateResponse.PREEMPTION_CHECKS_FIELD_NUMBER),
     )
 }
-"""Head of each field of a response that is not encoded already."""
+"""The tag of each field of a response that is not encoded already."""
 
 
-class Sealer:
-    """Puts the responses of one epoch and one registration into envelopes."""
+class Framing:
+    """How the messages of a stream hold requests and responses: bare, as on the streams of `si.v1`."""
+
+    kinds: tuple[Kind, ...]
+    """Kinds of the responses that leave on the stream."""
+    numbered: bool
+    """True if both sides number and acknowledge. Otherwise a written message is taken as received."""
+
+    def __init__(self, kinds: tuple[Kind, ...], field: int, *, numbered: bool = False) -> None:
+        """Each message of the RM is the request with the number `field` in an UpdateRequest."""
+        self.kinds = kinds
+        self.numbered = numbered
+        self._field = field
+
+    def open(self, raw: bytes) -> Envelope:
+        """Unpack the request in a message of the RM."""
+        return 0, 0, self._field, raw
+
+    def seal(self, kind: Kind, data: bytes, *, number: int, acknowledged: int) -> bytes:
+        """Wrap a response into a message; each number is 0 for none."""
+        return data
+
+
+class Envelopes(Framing):
+    """The framing of a session, whose messages of both sides are envelopes."""
 
     def __init__(self, epoch: int, session: int) -> None:
         """Every response carries both; `session` is the number of the registration."""
+        super().__init__(tuple(Kind), 0, numbered=True)
         self._stamp = b"\x10" + encode_varint(epoch) + b"\x18" + encode_varint(session)
 
+    def open(self, raw: bytes) -> Envelope:
+        """See `open_envelope`."""
+        return open_envelope(raw)
+
     def seal(self, kind: Kind, data: bytes, *, number: int, acknowledged: int) -> bytes:
-        """The UpdateResponse around `data`, which for the kind SESSION is a whole field already."""
+        """Wrap `data` into an UpdateResponse; for the kind SESSION it is a whole field already."""
         head = self._stamp
         if number:
             head = b"\x08" + encode_varint(number) + head

@@ -14,6 +14,7 @@ import pytest_asyncio
 
 from licorne import Allocated, Application, Ask, Client, Node
 from support.docs.commands import serving
+from support.server.settings_file import settings_file
 
 HERE = Path(__file__).parent
 FIRST, SECOND = "first", "second:2"
@@ -129,7 +130,7 @@ async def populate(target: str) -> None:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def served() -> AsyncIterator[Pages]:
     """The page before the server with the two RMs; the server lets the page read directly too."""
-    with proxied() as (origin, lead_to), serving("--cors-origin", origin) as server:
+    with proxied() as (origin, lead_to), serving(*settings_file(access={"cors_origins": [origin]})) as server:
         lead_to(server.http)
         await populate(server.target)
         yield Pages(origin, f"http://{server.http}")

@@ -1,53 +1,189 @@
-"""Keys out of bytes."""
+"""What keys and the mouse change of the screen."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
-from licorne_cli.screen.terminal import LONGEST_SEQUENCE, Keys
+from licorne.v1.state_pb2 import Application
+from licorne_cli.screen.pieces import UNICODE, bar
+from licorne_cli.screen.tree import Inside, Opened, Snapshot
+from support.terminal import GI, NOON, Viewer, cluster, queue, root, seen
 
-SEQUENCES = {
-    b"\x1b[A": "up",
-    b"\x1bOB": "down",
-    b"\x1b[C": "right",
-    b"\x1b[D": "left",
-    b"\x1b[5~": "page-up",
-    b"\x1b[6~": "page-down",
-    b"\x1b[H": "home",
-    b"\x1b[4~": "end",
-    b"\r": "enter",
-    b"\x7f": "backspace",
-    b"\t": "tab",
-    "京".encode(): "京",
-    b"q": "q",
-}
-
-
-@pytest.mark.parametrize("data", SEQUENCES)
-def test_a_key_may_come_in_pieces(data: bytes) -> None:
-    """At once or byte by byte, it is the same key, and nothing is left over."""
-    whole, pieces = Keys(), Keys()
-    assert whole.feed(data) == [SEQUENCES[data]]
-    assert [key for byte in data for key in pieces.feed(bytes([byte]))] == [SEQUENCES[data]]
-    assert not whole.is_open
-    assert not pieces.is_open
+BLUE = [
+    root(50),
+    queue("root.a", allocated=10, is_leaf=False, pending=1),
+    queue("root.a.deep", allocated=10, applications=9, pending=1),
+    queue("root.b", allocated=40, pending=4),
+    queue("root.c", allocated={"memory": 300 * GI}, applications=3),
+]
+CLUSTERS = seen(cluster("blue", BLUE), cluster("green", [root(0), queue("root.a")]))
+ALL = ["[blue]default", "a", "deep", "b", "c", "[green]default", "a"]
+FOLDED = ["[blue]default", "a", "b", "c", "[green]default", "a"]
+DEEP = Opened(partition="[blue]default", path="root.a.deep")
 
 
-def test_an_escape_is_a_key_once_nothing_follows() -> None:
-    """Or at once, if what follows is none of its sequences."""
-    keys = Keys()
-    assert keys.feed(b"\x1b") == []
-    assert keys.is_open
-    assert keys.settle() == ["escape"]
-    assert keys.feed(b"\x1bx") == ["escape", "x"]
-    assert keys.feed(b"\x1b\x1b[A") == ["escape", "up"]
-    assert keys.settle() == []
+@pytest.fixture
+async def viewer() -> AsyncIterator[Viewer]:
+    """Two clusters; the first has a tree."""
+    async with Viewer(CLUSTERS).at() as viewer:
+        yield viewer
 
 
-def test_what_is_no_key_means_nothing() -> None:
-    """Unknown and endless sequences, control characters and broken text are dropped."""
-    keys = Keys()
-    assert keys.feed(b"\x1b[200~a\x1b[1;5Ab\x00\x07\xffc") == ["a", "b", "c"]
-    assert keys.feed(b"\x1b[" + b"0" * (LONGEST_SEQUENCE - 1)) == []
-    assert not keys.is_open
-    assert keys.feed(b"\x1b[3") == []
-    assert keys.settle() == []
-    assert keys.feed(b"d") == ["d"]
+def names(lines: list[str]) -> list[str]:
+    """The queues that are to be seen, line by line."""
+    table = lines[lines.index(next(line for line in lines if "USE OF MAX" in line)) + 1 :]
+    return [next(word for word in line.split() if word not in "▾▸") for line in table if "%" in line]
+
+
+async def opened(viewer: Viewer) -> str:
+    """The path of the queue that the cursor is on, by opening it and coming back."""
+    headline = next(line for line in await viewer.press("enter") if line.startswith("["))
+    await viewer.press("escape")
+    return headline.split()[1]
+
+
+async def test_the_cursor_moves_and_stays_within(viewer: Viewer) -> None:
+    """By a row, by many, to the ends; never beyond."""
+    steps = {
+        "up": "root",
+        "down": "root.a",
+        "j": "root.a.deep",
+        "k": "root.a",
+        "pagedown": "root.a",
+        "home": "root",
+        "G": "root.a",
+        "pageup": "root",
+        "end": "root.a",
+        "g": "root",
+    }
+    for key, path in steps.items():
+        await viewer.press(key)
+        assert await opened(viewer) == path, key
+
+
+async def test_folding(viewer: Viewer) -> None:
+    """What is below a queue is hidden and shown, by three keys; a hidden queue says how many."""
+    lines = await viewer.press("down", "space")
+    assert names(lines) == FOLDED
+    assert any("▸ a (1)" in line for line in lines)
+    assert names(await viewer.press("right")) == ALL
+    assert names(await viewer.press("left")) == FOLDED
+    await viewer.press("left")
+    assert await opened(viewer) == "root"
+    assert names(await viewer.press("left")) == ["[blue]default", "[green]default", "a"]
+    assert names(await viewer.press("+")) == ALL
+    assert names(await viewer.press("-")) == FOLDED
+
+
+async def test_a_cursor_on_a_hidden_queue_goes_to_the_one_above(viewer: Viewer) -> None:
+    """Of its own tree."""
+    await viewer.press("down", "down", "-")
+    assert await opened(viewer) == "root.a"
+
+
+async def test_sorting(viewer: Viewer) -> None:
+    """Siblings change places; no queue leaves its parent, no root its place."""
+    orders = {
+        "use": ["[blue]default", "c", "b", "a", "deep", "[green]default", "a"],
+        "pending": ["[blue]default", "b", "a", "deep", "c", "[green]default", "a"],
+        "applications": ["[blue]default", "c", "a", "deep", "b", "[green]default", "a"],
+    }
+    for order, expected in orders.items():
+        lines = await viewer.press("s")
+        assert f"sorted by {order}" in lines[1]
+        assert names(lines) == expected
+    assert names(await viewer.press("s")) == ALL
+
+
+async def test_filtering(viewer: Viewer) -> None:
+    """What is typed is shown at once with the queues above it, whatever is folded."""
+    lines = await viewer.press("-", "/", "D", "E", "e", "P", "x", "backspace")
+    assert names(lines) == ["[blue]default", "a", "deep"]
+    assert "filter: DEeP" in lines[1]
+    await viewer.press("enter")
+    assert await opened(viewer) == "root.a.deep"
+    assert names(await viewer.press("escape")) == FOLDED
+    assert names(await viewer.press("/", *"green", "enter")) == ["[green]default", "a"]
+    assert "filter" not in (await viewer.press("/", "escape"))[1]
+    assert "no queue has nosuch in its path" in await viewer.press("/", *"nosuch")
+
+
+async def test_resources(viewer: Viewer) -> None:
+    """The dominant one of each queue, then each that there is for all, and back."""
+    row = next(line for line in viewer.lines if " c " in line)
+    assert "memory" in row
+    assert "75%" in row
+    status = [(await viewer.press("m"))[1].partition("bars: ")[2] for _ in range(3)]
+    assert status == ["cores, in cores", "memory, in bytes", "dominant resource"]
+
+
+async def test_a_viewer_who_scrolled_stays_there() -> None:
+    """Also when figures grow, or queues come above what is seen."""
+    queues = [root(1), *(queue(f"root.q{number:03}") for number in range(200))]
+    async with Viewer(seen(cluster("blue", queues))).at() as viewer:
+        before = names(await viewer.press(*["pagedown"] * 3))
+        assert "q060" in before
+        grown = [root(1), queue("root.a"), *queues[1:-1], queue("root.q199", allocated=100.25)]
+        after = names(await viewer.looks_again(seen(cluster("blue", grown))))
+        assert set(before) & set(after) >= set(before[1:-1])
+        assert "q199" in names(await viewer.press("end"))
+
+
+async def test_opening(viewer: Viewer) -> None:
+    """An opened queue asks for its own; its applications are gone through; two ways lead back."""
+    lines = await viewer.press("down", "down", "enter")
+    assert "asking for its applications" in lines
+    apps = [Application(application_id=f"app-{number:02}") for number in range(60)]
+    inside = Inside(opened=DEEP, applications=apps, is_partial=True, explanation=None)
+    lines = await viewer.looks_again(replace(viewer.snapshot, inside=inside))
+    assert viewer.opened[-1] == DEEP
+    assert any("the first 60 of 9 applications" in line for line in lines)
+    assert "app-00: no ask waits" in lines
+    assert "app-01: no ask waits" in await viewer.press("down")
+    assert "app-59: no ask waits" in await viewer.press("end", "down")
+    assert any(line.strip().startswith("app-59 ") for line in viewer.lines)
+    assert names(await viewer.press("escape")) == ALL
+    await viewer.press("enter")
+    assert names(await viewer.press("left")) == ALL
+
+
+async def test_an_opened_queue_may_go(viewer: Viewer) -> None:
+    """Then the page says so, and one can go back."""
+    await viewer.press("down", "enter")
+    assert "queue root.a is gone" in await viewer.looks_again(Snapshot(time=NOON, clusters=()))
+    assert not any("gone" in line for line in await viewer.press("escape", "enter", "left", "right"))
+
+
+async def test_the_help_is_read_to_its_end(viewer: Viewer) -> None:
+    """It scrolls; another key leads back to where one was."""
+    await viewer.press("down", "enter")
+    assert any(line.startswith("arrows") for line in await viewer.press("?"))
+    assert any(line.startswith("on hold") for line in await viewer.press(*["pagedown"] * 9))
+    assert any("[blue]default root.a" in line for line in await viewer.press("up", "x"))
+
+
+async def test_a_click_chooses_and_a_second_one_opens(viewer: Viewer) -> None:
+    """As the cursor and the enter key do."""
+    await viewer.click(at=(5, 5))
+    assert await opened(viewer) == "root.a.deep"
+    lines = await viewer.click(at=(5, 5))
+    assert any("[blue]default root.a.deep" in line for line in lines)
+
+
+def test_a_bar_says_in_signs_what_it_says_in_colours() -> None:
+    """Guarantees that are kept, exceeded and missing, and a maximum that is reached."""
+    amounts = [(40, 50, 100), (51, 50, 100), (100, 50, 100), (0, 50, 100), (100, 0, 100), (1, 0, 0)]
+    bars = [bar(*amount, 10, UNICODE) for amount in amounts]
+    assert [text.plain for text in bars] == [
+        "████·│····",
+        "████▒·····",
+        "█████▒▒▒▒▒",
+        "·····│····",
+        "██████████",
+        "██████████",
+    ]
+    styles = [[str(span.style) for span in text.spans] for text in bars]
+    assert styles[0][0] == "green"
+    assert styles[1][:2] == ["green", "yellow"]
+    assert set(styles[2]) == {"red"}

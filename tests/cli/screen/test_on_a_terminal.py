@@ -1,6 +1,6 @@
 """`licorne top` on a real terminal, against a real server."""
 
-import asyncio
+import re
 import signal
 from collections.abc import AsyncIterator
 
@@ -11,6 +11,7 @@ from support.server.server_process import ServerProcess
 from support.terminal import ALTERNATE, Tty
 
 QUICK = ("--interval", "0.2")
+RED = re.compile(r"\x1b\[(?:\d+;)*31[;m]")
 
 
 @pytest.fixture
@@ -23,22 +24,24 @@ async def top(town: Town) -> AsyncIterator[Tty]:
 
 async def test_keys_do_what_the_foot_says(top: Tty) -> None:
     """Filter, open, go back, sort, choose a resource, fold, read the help, quit."""
-    lines = await top.shows("prod")
+    await top.shows("prod")
+    lines = await top.until(lambda lines: "q quit ? help" in lines[-1])
     assert len(lines) == 24
-    assert lines[-1].startswith("q quit  ? help")
     assert any("prod" in line and "100%" in line and "at max" in line for line in lines)
     top.press("/prod")
-    await top.until(lambda lines: lines[-1].startswith("filter: prod_"))
+    await top.until(lambda lines: "filter: prod" in lines[1])
     await top.until(lambda lines: not any(" dev " in line for line in lines))
-    top.press("\r\r")
-    lines = await top.shows("QUEUE_MAX_EXCEEDED")
-    assert any("[blue]default root.prod" in line for line in lines)
-    assert any("shop" in line and "Running" in line for line in lines)
-    assert lines[-1].startswith("q quit  esc back")
+    top.press("\r")
+    await top.until(lambda lines: "/ filter" in lines[-1])
+    top.press("\r")
+    await top.shows("QUEUE_MAX_EXCEEDED")
+    await top.shows("[blue]default root.prod")
+    await top.until(lambda lines: any("shop" in line and "Running" in line for line in lines))
+    await top.until(lambda lines: "esc back" in lines[-1])
     top.press("\x1b")
-    await top.until(lambda lines: lines[-1].startswith("q quit  ? help"))
+    await top.until(lambda lines: "/ filter" in lines[-1])
     top.press("\x1b")
-    await top.shows("[green]default")
+    await top.until(lambda lines: "filter" not in lines[1])
     top.press("s")
     await top.shows("sorted by use")
     top.press("m")
@@ -46,8 +49,10 @@ async def test_keys_do_what_the_foot_says(top: Tty) -> None:
     top.press("g ")
     await top.shows("▸ [blue]default (2)")
     top.press("?")
-    await top.shows("any other key: back")
-    top.press("xq")
+    await top.shows("as any other key")
+    top.press("x")
+    await top.shows("▸ [blue]default (2)")
+    top.press("q")
     assert await top.ended() == 0
     assert top.is_as_before()
 
@@ -57,11 +62,10 @@ async def test_the_screen_follows_the_window(top: Tty) -> None:
     top.resize(60, 8)
     lines = await top.until(lambda lines: len(lines) == 8)
     assert all(len(line) <= 60 for line in lines)
-    assert lines[-1].startswith("q quit")
+    await top.until(lambda lines: "q quit" in lines[-1])
     top.resize(140, 40)
-    lines = await top.until(lambda lines: len(lines) == 40)
-    assert lines[-1].startswith("q quit")
-    assert any("GUARANTEED" in line and "APPS" in line for line in lines)
+    await top.until(lambda lines: len(lines) == 40 and "q quit" in lines[-1])
+    await top.until(lambda lines: any("GUARANTEED" in line and "APPS" in line for line in lines))
 
 
 @pytest.mark.parametrize(
@@ -87,14 +91,12 @@ async def test_control_c_is_an_interrupt(top: Tty) -> None:
 async def test_it_is_stopped_and_goes_on(top: Tty) -> None:
     """Control-Z gives the terminal to the shell, and `fg` takes it anew."""
     top.press("\x1a")
-    await top.until(lambda _: top.is_as_before())
+    await top.until(lambda _: top.is_stopped and top.is_as_before())
     taken = top.output.count(ALTERNATE)
-    while top.output.count(ALTERNATE) == taken:
-        # It may not have stopped yet: to continue what runs does nothing.
-        top.process.send_signal(signal.SIGCONT)
-        await asyncio.sleep(0.05)
+    top.process.send_signal(signal.SIGCONT)
+    await top.until(lambda _: top.output.count(ALTERNATE) > taken)
     top.press("?")
-    await top.shows("any other key: back")
+    await top.shows("as any other key")
     top.press("q")
     assert await top.ended() == 0
     assert top.is_as_before()
@@ -115,7 +117,7 @@ async def test_a_dumb_terminal_gets_lines(town: Town) -> None:
     """Without any control code."""
     async with Tty("top", "--target", town.shell.target, "--once", env={"TERM": "dumb"}) as tty:
         assert await tty.ended() == 0
-        await tty.shows("2 asks waiting")
+        assert "2 asks waiting" in tty.output
         assert "\x1b" not in tty.output
 
 
@@ -125,7 +127,7 @@ async def test_colours_are_left_out_if_they_are_not_wanted(town: Town) -> None:
     for env, coloured in [({}, True), ({"NO_COLOR": "1"}, False)]:
         async with Tty("top", "--target", town.shell.target, env=env) as tty:
             await tty.shows("[green]default")
-            assert ("\x1b[31m" in tty.output) == coloured
+            assert bool(RED.search(tty.output)) == coloured
             tty.press("q")
             assert await tty.ended() == 0
 
@@ -134,9 +136,9 @@ async def test_one_look_leaves_the_screen_alone(town: Town) -> None:
     """`--once` prints all queues below one another on the ordinary screen."""
     async with Tty("top", "--target", town.shell.target, "--once", height=5) as tty:
         assert await tty.ended() == 0
-        lines = await tty.shows("within its guarantee")
+        assert "within its guarantee" in tty.output
         assert ALTERNATE not in tty.output
-        assert [word for line in lines for word in line.split() if word in ("prod", "dev")] == [
+        assert [word for word in tty.output.split() if word in ("prod", "dev")] == [
             "dev",
             "prod",
             "dev",
@@ -152,7 +154,7 @@ async def test_a_server_that_goes_is_asked_again() -> None:
         await server.kill()
         await tty.shows("no answer for")
         tty.press("?")
-        await tty.shows("any other key: back")
+        await tty.shows("as any other key")
         tty.press("x")
         await server.start()
         await tty.until(lambda lines: lines[1].startswith("0 nodes"))

@@ -1,25 +1,27 @@
 """Whole screens, as they stand in `pictures`; `--rewrite` draws them anew."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
+from textual.widgets import DataTable, Footer, Input, Static
 
 from licorne.v1.state_pb2 import Application, Check, ExplainResponse
-from licorne_cli.screen.pieces import ASCII
-from licorne_cli.screen.tree import Inside
-from licorne_cli.screen.view import View
-from support.terminal import GI, NOON, cluster, drawn, queue, root, seen
+from licorne_cli.failures import NotFoundError
+from licorne_cli.screen.pieces import ASCII, UNICODE
+from licorne_cli.screen.table import Table, queue_rows
+from licorne_cli.screen.tree import Inside, Opened, Snapshot, Wanted, rows, trees
+from support.terminal import GI, NOON, Viewer, cluster, queue, root, seen
 
 PICTURES = Path(__file__).with_name("pictures")
 WIDTHS = (60, 80, 100, 140)
 HEIGHT = 24
 
 
-def ordinary() -> View:
+def ordinary() -> Snapshot:
     """Guarantees that are used up and not, a maximum that is not reached, work that waits."""
     queues = [
         root(61.5, pending={"vcore": 8000}, running_applications=6),
@@ -40,7 +42,7 @@ def ordinary() -> View:
     return seen(cluster("blue", queues, pending_asks=4))
 
 
-def at_maximum() -> View:
+def at_maximum() -> Snapshot:
     """Almost full, full, and beyond: of a maximum, of a guarantee, of applications."""
     queues = [
         root(90, running_applications=9),
@@ -62,7 +64,7 @@ def at_maximum() -> View:
     return seen(cluster("blue", queues))
 
 
-def several_rms() -> View:
+def several_rms() -> Snapshot:
     """One is lost, one is on hold for two reasons, queues drain and are stopped."""
     return seen(
         cluster("blue", [root(30), queue("root.a", allocated=30, state="Draining")]),
@@ -75,15 +77,13 @@ def several_rms() -> View:
     )
 
 
-def many() -> View:
+def many() -> Snapshot:
     """More queues than there are lines; the cursor is in the middle."""
     queues = [root(50), *(queue(f"root.q{number:03}", allocated=0.5) for number in range(99))]
-    view = seen(cluster("blue", queues))
-    view.selected = ("[blue]default", "root.q050")
-    return view
+    return seen(cluster("blue", queues))
 
 
-def preempting() -> View:
+def preempting() -> Snapshot:
     """Victims have been told to stop, and what they free is promised."""
     queues = [
         root(58, preempting={"vcore": 8000}),
@@ -94,7 +94,7 @@ def preempting() -> View:
     return seen(cluster("batch", queues))
 
 
-def names() -> View:
+def names() -> Snapshot:
     """Long ones, wide ones, deep ones, and one that would like to control the terminal."""
     deep = "root.one.two.three.four.five.six.seven"
     levels = [deep.rsplit(".", above)[0] for above in range(6, 0, -1)]
@@ -111,20 +111,8 @@ def names() -> View:
     return seen(cluster("資源管理者-with-a-long-name-of-its-own", queues))
 
 
-def one_resource() -> View:
-    """Bars and numbers are all of memory, and the headings say in which unit."""
-    view = ordinary()
-    for _ in range(2):
-        view.press("m")
-    return view
-
-
-def opened() -> View:
+def opened() -> Snapshot:
     """A queue with its applications, the first of which waits."""
-    view = at_maximum()
-    view.selected = ("[blue]default", "root.d100")
-    view.press("enter")
-    assert view.opened is not None
     apps = [
         Application(application_id="nightly-0001", state="Running", user="cron", pending_asks=6),
         Application(application_id="report", state="Running", user="ann", allocation_count=20),
@@ -146,61 +134,58 @@ def opened() -> View:
             message="vcore=2 wanted, vcore=40 used of vcore=40",
         )
     )
-    inside = Inside(opened=view.opened, applications=apps, is_partial=False, explanation=why)
-    view.saw(replace(view.snapshot, inside=inside))
-    return view
+    queue = Opened(partition="[blue]default", path="root.d100")
+    inside = Inside(opened=queue, applications=apps, is_partial=False, explanation=why)
+    return replace(at_maximum(), inside=inside)
 
 
-def helping() -> View:
-    """The help."""
-    view = ordinary()
-    view.press("?")
-    return view
-
-
-SCENES: dict[str, Callable[[], View]] = {
-    "ordinary": ordinary,
-    "at_maximum": at_maximum,
-    "several_rms": several_rms,
-    "many": many,
-    "preempting": preempting,
-    "names": names,
-    "one_resource": one_resource,
-    "opened": opened,
-    "help": helping,
+SCENES: dict[str, tuple[Callable[[], Snapshot], tuple[str, ...]]] = {
+    "ordinary": (ordinary, ()),
+    "at_maximum": (at_maximum, ()),
+    "several_rms": (several_rms, ()),
+    "many": (many, ("pagedown", "pagedown", "pagedown")),
+    "preempting": (preempting, ()),
+    "names": (names, ()),
+    "one_resource": (ordinary, ("m", "m")),
+    "opened": (opened, (*["down"] * 4, "enter")),
+    "help": (ordinary, ("question_mark",)),
 }
 
 
+async def drawn(name: str, width: int, height: int = HEIGHT) -> list[str]:
+    """The lines of a screen."""
+    snapshot, keys = SCENES[name]
+    async with Viewer(snapshot()).at(width, height, *keys) as viewer:
+        return viewer.lines
+
+
 @pytest.mark.parametrize("name", SCENES)
-def test_screens(name: str, *, rewrite: bool) -> None:
+async def test_screens(name: str, *, rewrite: bool) -> None:
     """At every width the screen is what its file shows."""
-    view = SCENES[name]()
     parts = []
     for width in WIDTHS:
-        lines = (line.rstrip() for line in drawn(view, width, HEIGHT))
+        lines = await drawn(name, width)
         parts.append("\n".join((f"{width} columns".ljust(width, "-"), *lines)))
-    found = "\n\n".join(parts) + "\n"
-    path = PICTURES / f"{name}.txt"
+    text = "\n\n".join(parts) + "\n"
+    file = PICTURES / f"{name}.txt"
     if rewrite:
-        path.write_text(found, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == found
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", SCENES)
-def test_every_size_is_filled_and_never_more(name: str) -> None:
-    """As many lines as the terminal has, none wider; the last one is the foot."""
-    view = SCENES[name]()
-    for width, height in product((1, 2, 7, 20, 33, 59, 61, 79, 200), (1, 2, 3, 5, 9, 13, 40)):
-        lines = drawn(view, width, height)
-        assert len(lines) == height
-        assert all(cell_len(line) <= width for line in lines)
-        assert lines[-1].startswith("q quit"[: min(width, 6) - 1])
+@pytest.mark.parametrize("size", [(1, 1), (20, 2), (33, 5), (59, 9), (200, 13)])
+async def test_every_size_is_filled_and_never_more(size: tuple[int, int]) -> None:
+    """As many lines as the terminal has, none wider."""
+    for name in ("at_maximum", "opened", "help"):
+        lines = await drawn(name, *size)
+        assert len(lines) == size[1]
+        assert all(cell_len(line) <= size[0] for line in lines)
 
 
-@pytest.mark.parametrize("width", [*WIDTHS, 45])
-def test_full_and_almost_full_look_different(width: int) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_full_and_almost_full_look_different(width: int) -> None:
     """73 %, 85 %, 99.9 % and 100 % differ in their bars, and what is full is named so."""
-    lines = drawn(at_maximum(), width, HEIGHT)
+    lines = await drawn("at_maximum", width)
     rows = [next(line for line in lines if f"{name} " in line) for name in ("a73", "b85", "c99")]
     full = next(line for line in lines if "e100 " in line)
     bars = [[sign for sign in row if sign in "█▒▏▎▍▌▋▊▉·│"] for row in (*rows, full)]
@@ -210,63 +195,62 @@ def test_full_and_almost_full_look_different(width: int) -> None:
     assert not any("at max" in row for row in rows)
 
 
-@pytest.mark.parametrize("name", ["ordinary", "at_maximum", "preempting", "names"])
-def test_figures_say_of_which_resource_they_are(name: str) -> None:
+@pytest.mark.parametrize("snapshot", [ordinary, at_maximum, preempting, names])
+def test_figures_say_of_which_resource_they_are(snapshot: Callable[[], Snapshot]) -> None:
     """However narrow the screen is and however long notes are."""
-    view = SCENES[name]()
+    nodes = rows(trees(snapshot()), Wanted())
+    shown = queue_rows(nodes, "", frozenset(), UNICODE)
     for width in range(1, 141):
-        columns = drawn(view, width, HEIGHT)[2].split()
-        assert "USED" not in columns or {"RES", "RESOURCE"} & set(columns), width
+        columns = {heading.plain for heading, _ in Table.of_queues(shown, width).headings()}
+        assert "USED" not in columns or {"RES", "RESOURCE"} & columns, width
 
 
-def test_notes_are_cut_before_figures() -> None:
+async def test_notes_are_cut_before_figures() -> None:
     """At 60 columns it is known how much of which resource is used of how much."""
-    rows = [line.split() for line in drawn(at_maximum(), 60, HEIGHT)]
-    over = next(row for row in rows if row[0] == "f120")
+    lines = [line.split() for line in await drawn("at_maximum", 60)]
+    over = next(row for row in lines if row[:1] == ["f120"])
     assert over[2:7] == ["120%", "cores", "48", "40", "over"]
     assert over[-1].endswith("…")
-    pods = next(row for row in rows if row[0] == "i")
+    pods = next(row for row in lines if row[:1] == ["i"])
     assert pods[2:] == ["100%", "pods", "3", "3", "at", "max"]
 
 
-@pytest.mark.parametrize("width", [*WIDTHS, 33])
-def test_a_resource_chosen_for_all_is_named_below_its_bars(width: int) -> None:
-    """The status leaves no room for its name in a large cluster."""
-    view = one_resource()
-    view.snapshot.clusters[0].partition.allocations = 10**9
-    assert drawn(view, width, HEIGHT)[3].split()[0] == "memory"
-
-
-@pytest.mark.parametrize("name", SCENES)
-def test_a_terminal_without_unicode(name: str) -> None:
+@pytest.mark.parametrize("snapshot", [at_maximum, names])
+def test_a_terminal_without_unicode(snapshot: Callable[[], Snapshot]) -> None:
     """All signs but those of names are ASCII there."""
-    view = SCENES[name]()
-    text = "\n".join(drawn(view, 140, HEIGHT, glyphs=ASCII))
-    assert not set(text) & set("█▒▏▎▍▌▋▊▉·│▾▸↑↓")
-    if name == "at_maximum":
-        assert "####" in text
-        assert "====" in text
+    shown = queue_rows(rows(trees(snapshot()), Wanted()), "", frozenset(), ASCII)
+    table = Table.of_queues(shown, 140)
+    bars = "".join(table.cells(row, ASCII)[1].plain for row in shown)
+    assert bars.isascii()
+    assert "###" in bars
+    assert not set("".join(row.name for row in shown)) & set("▾▸")
 
 
-def test_what_failed_stands_where_the_status_was() -> None:
+async def test_what_failed_stands_where_the_status_was() -> None:
     """And the queues stay as they were."""
-    lines = drawn(ordinary(), failure="no answer for 7 s, trying again: connection refused")
-    assert lines[1].startswith("no answer for 7 s, trying again: connection refused")
-    assert any("etl" in line for line in lines)
+    viewer = Viewer(ordinary(), failure=NotFoundError("no RM blue"))
+    async with viewer.at():
+        lines = await viewer.looks_again()
+        assert re.fullmatch(r"no answer for \d+ s, trying again: no RM blue", lines[1])
+        assert any("etl" in line for line in lines)
 
 
-def test_without_a_keyboard() -> None:
-    """No key is offered that would do nothing, and there is no cursor."""
-    assert drawn(many(), has_keys=False)[-1].rstrip() == "Ctrl-C quits"
+async def test_it_may_be_drawn_while_parts_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tick or a snapshot may come with some parts not mounted yet, or removed already."""
+    for kind in (Static, DataTable, Footer, Input):
+        for moment in ("on_mount", "on_unmount"):
+            monkeypatch.setattr(kind, moment, lambda part: part.app.show(), raising=False)
+    assert await drawn("opened", 80)
 
 
-def test_nobody_there() -> None:
+async def test_nobody_there() -> None:
     """Without RMs it says so, where others would be empty."""
-    assert any("no RM has registered" in line for line in drawn(seen()))
+    async with Viewer(seen()).at() as viewer:
+        assert "no RM has registered, so there are no queues" in viewer.lines
 
 
-def test_capacity_of_nothing() -> None:
+async def test_capacity_of_nothing() -> None:
     """A cluster without nodes has no share of anything in use."""
-    view = seen(cluster("blue", [root(0, {}), queue("root.a", pending=3)]))
-    row = next(line for line in drawn(view) if "  a " in line)
-    assert " - " in row
+    async with Viewer(seen(cluster("blue", [root(0, {}), queue("root.a", pending=3)]))).at() as viewer:
+        row = next(line for line in viewer.lines if "  a " in line)
+        assert " - " in row

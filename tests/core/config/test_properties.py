@@ -35,7 +35,7 @@ def test_a_bad_value_is_no_error() -> None:
     (warning,) = config.warnings
     assert warning == (
         "3:36: partitions[0].queues[0].properties: application.sort.policy: "
-        "'foo' is none of fifo, fair, stateaware; taken as fifo"
+        "'foo' is none of fifo, fair, stateaware, strict; taken as fifo"
     )
     with pytest.raises(ConfigError, match="taken as fifo"):
         loaded(partition_text(body), strict=True)

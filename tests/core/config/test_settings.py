@@ -7,11 +7,11 @@ from support.core.configurations import complaint, partition, root
 
 
 @pytest.mark.row(43)
-@pytest.mark.parametrize("policy", ["fair", "{type: fair}", "{}", "''", "~", "{type: ''}"])
+@pytest.mark.parametrize("policy", ["auto", "{type: auto}", "{}", "''", "~", "{type: ''}"])
 def test_node_sort_policy_both_ways(policy: str) -> None:
-    """The policy is a word or a mapping; without one it is fair with equal weights."""
+    """The policy is a word or a mapping; without one it is auto with equal weights."""
     found = partition(f"nodesortpolicy: {policy}\nqueues: [{{name: a}}]").node_sort
-    assert found == NodeSortPolicy(type=NodeSortType.FAIR, weights={"vcore": 1.0, "memory": 1.0})
+    assert found == NodeSortPolicy(type=NodeSortType.AUTO, weights={"vcore": 1.0, "memory": 1.0})
 
 
 @pytest.mark.row(44)
@@ -41,8 +41,8 @@ def test_spread_is_over_an_attribute() -> None:
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        ("random", "undefined policy: random, expected one of fair, binpacking, spread"),
-        ("{type: random}", "undefined policy: random, expected one of fair, binpacking, spread"),
+        ("random", "undefined policy: random, expected one of auto, fair, binpacking, spread"),
+        ("{type: random}", "undefined policy: random, expected one of auto, fair, binpacking, spread"),
         ("{resourceweights: {vcore: -0.5}}", "negative resource weight for vcore is not allowed"),
         ("{resourceweights: {vcore: 1e308}}", "resource weight for vcore is larger than 1e+09"),
         ("{resourceweights: {vcore: lots}}", "expected a number, found 'lots'"),
@@ -53,11 +53,11 @@ def test_spread_is_over_an_attribute() -> None:
         ("{type: spread}", "node sort policy spread needs an attribute"),
         ("{type: spread, attribute: ''}", "node sort policy spread needs an attribute"),
         ("{type: spread, attribute: [zone]}", "expected a text, found a list"),
-        ("{attribute: zone}", "node sort policy fair has no attribute, found 'zone'"),
+        ("{attribute: zone}", "node sort policy auto has no attribute, found 'zone'"),
         ("{type: binpacking, attribute: zone}", "node sort policy binpacking has no attribute, found 'zone'"),
         (
             "{type: random, attribute: zone}",
-            "undefined policy: random, expected one of fair, binpacking, spread",
+            "undefined policy: random, expected one of auto, fair, binpacking, spread",
         ),
     ],
 )

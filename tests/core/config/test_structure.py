@@ -42,7 +42,7 @@ def test_several_partitions() -> None:
             queues: [{name: a}]
         """)
     assert [p.name for p in config.partitions] == ["default", "gpu"]
-    assert [p.node_sort.type.value for p in config.partitions] == ["fair", "binpacking"]
+    assert [p.node_sort.type.value for p in config.partitions] == ["auto", "binpacking"]
 
 
 @pytest.mark.parametrize("name", ["", "default", "DEFAULT", "Default"])
@@ -285,8 +285,8 @@ def test_all_problems_at_once() -> None:
         """)
     assert [str(problem) for problem in found] == [
         (
-            "3:21: partitions[0].nodesortpolicy: undefined policy: random, expected one of fair, binpacking, "
-            "spread"
+            "3:21: partitions[0].nodesortpolicy: undefined policy: random, expected one of auto, fair, "
+            "binpacking, spread"
         ),
         f"5:15: partitions[0].queues[0].name: {INVALID_QUEUE_NAME}, found 'a.b'",
         (

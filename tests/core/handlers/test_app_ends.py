@@ -3,9 +3,9 @@
 import pytest
 
 from licorne_core.messages.commands import TerminationType
-from licorne_core.messages.effects import ApplicationsAnswered, ApplicationsUpdated, Effect
+from licorne_core.messages.effects import ApplicationsAnswered
 from licorne_core.model.apps.states import TERMINATED_TIME
-from licorne_core.values.ids import AppId, PartitionName
+from licorne_core.values.ids import PartitionName
 from support.core.builders import (
     app,
     apps,
@@ -20,7 +20,7 @@ from support.core.builders import (
     reload,
     remove_apps,
 )
-from support.core.driver import Driver, keys, refused, refused_apps, released, states
+from support.core.driver import Driver, keys, messages, refused, refused_apps, released, states
 from support.core.reports import applications_in
 
 DEFAULT = PartitionName("[rm1]default")
@@ -33,16 +33,6 @@ def driver() -> Driver:
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=2)))
     driver.do(apps(app("job", "root.a")))
     return driver
-
-
-def messages(effects: list[Effect]) -> list[tuple[str, str]]:
-    """States that were told, with what was said about them."""
-    return [
-        (update.state, update.message)
-        for effect in effects
-        if isinstance(effect, ApplicationsUpdated)
-        for update in effect.updates
-    ]
 
 
 def listed(driver: Driver, state: str) -> list[str]:
@@ -69,7 +59,7 @@ def test_every_state_comes_with_its_event(driver: Driver) -> None:
 def test_an_application_without_an_ask_stays_new(driver: Driver) -> None:
     """However long it waits, it neither completes nor expires."""
     assert driver.wait(TERMINATED_TIME * 2) == []
-    assert driver.views.application(DEFAULT, AppId("job")).state == "New"
+    assert driver.app("job").state == "New"
 
 
 @pytest.mark.row(109)
@@ -92,11 +82,11 @@ def test_a_rejection_stays_listed_when_the_id_is_accepted(driver: Driver) -> Non
     driver.wait(60.0)
     assert refused_apps(driver.do(apps(app("one", "root.a")))) == {}
     assert listed(driver, "rejected") == ["one", "two"]
-    assert driver.views.application(DEFAULT, AppId("one")).state == "New"
+    assert driver.app("one").state == "New"
     driver.do(asks(ask("one", "waits", memory=10**6)))
     told = driver.wait(TERMINATED_TIME - 60.0)
     assert (messages(told), listed(driver, "rejected")) == ([("Expired", "expireApplication")], [])
-    assert driver.views.application(DEFAULT, AppId("one")).state == "Accepted"
+    assert driver.app("one").state == "Accepted"
 
     driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
     driver.wait(30.0)
@@ -112,7 +102,7 @@ def test_an_id_is_shown_as_it_ended_last(driver: Driver) -> None:
     """What has completed hides an older rejection of its id, and a later rejection hides it in turn."""
 
     def shown() -> str:
-        return driver.views.application(DEFAULT, AppId("job")).state
+        return driver.app("job").state
 
     driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
     driver.wait(30.0)
@@ -164,7 +154,7 @@ def test_one_id_twice_in_one_request(driver: Driver) -> None:
     assert isinstance(answer, ApplicationsAnswered)
     assert answer.accepted == ["new"]
     assert [rejection.app_id for rejection in answer.rejected] == ["new"]
-    assert driver.views.application(DEFAULT, AppId("new")).user == "ann"
+    assert driver.app("new").user == "ann"
 
 
 @pytest.mark.row(107)
@@ -202,7 +192,7 @@ def test_a_rollback_that_comes_too_late_is_ignored(driver: Driver) -> None:
     failed = TerminationType.SCHEDULING_FAILED_ON_RM
     for app_id, key in (("job", "k2"), ("job", "k9"), ("nobody", "k0"), ("job", "")):
         assert driver.do(releases(release(app_id, key, why=failed))) == []
-    assert driver.views.application(DEFAULT, AppId("job")).allocation_count == 2
+    assert driver.app("job").allocation_count == 2
 
 
 @pytest.mark.row(57)

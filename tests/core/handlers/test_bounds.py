@@ -5,7 +5,6 @@ import pytest
 from licorne_core.handlers import bounds
 from licorne_core.messages.commands import BeginReplay, EndReplay, Hold, NodeAction, SetHold, Tick
 from licorne_core.messages.effects import Effect, NodesAnswered, ReplayEnded
-from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.waiting.blockers import RunningLimit
 from licorne_core.scheduling.waiting.shortages import QuotaPool
 from licorne_core.scheduling.waiting.supply import ReservableSupply, Supply
@@ -20,6 +19,7 @@ from support.core.builders import (
     ask,
     asks,
     config,
+    foreign,
     node,
     nodes,
     register,
@@ -42,18 +42,6 @@ def started(text: str = LEAF, *capacities: int) -> Driver:
     return driver
 
 
-def partition(driver: Driver) -> Partition:
-    """The books of the default partition."""
-    return driver.scheduler.partitions[driver.views.resolve(f"[{RM}]default")]
-
-
-def foreign(key: str, on_node: str, vcore: int) -> Ask:
-    """An allocation of another scheduler."""
-    made = ask("", key, on_node=on_node, vcore=vcore)
-    made.tags = {"foreign": "default"}
-    return made
-
-
 def node_refusals(effects: list[Effect]) -> list[str]:
     """Why nodes were not taken."""
     return [
@@ -71,8 +59,8 @@ def test_sums_never_leave_int64() -> None:
     huge = INT64_MAX
     assert refused(driver.do(asks(ask("one", "k1", vcore=huge)))) == {}
     assert "beyond int64" in refused(driver.do(asks(ask("one", "k2", vcore=1))))["k2"]
-    assert refused(driver.do(asks(foreign("f1", "n0", huge)))) == {}
-    assert "beyond int64" in refused(driver.do(asks(foreign("f2", "n0", 1))))["f2"]
+    assert refused(driver.do(asks(foreign("f1", "n0", vcore=huge)))) == {}
+    assert "beyond int64" in refused(driver.do(asks(foreign("f2", "n0", vcore=1))))["f2"]
     placed_there = ask("one", "k1", on_node="n0", vcore=huge)
     assert "beyond int64" in refused(driver.do(asks(placed_there)))["k1"]
 
@@ -92,16 +80,16 @@ def test_a_resize_is_measured_by_what_it_adds() -> None:
     driver = started(LEAF, 10)
     driver.do(asks(ask("one", "k1", vcore=2**62)))
     assert refused(driver.do(asks(ask("one", "k1", vcore=2**62 + 5)))) == {}
-    assert partition(driver).tree.root.pending == {"vcore": 2**62 + 5}
+    assert driver.partition.tree.root.pending == {"vcore": 2**62 + 5}
 
 
 def test_what_is_available_stays_exact_below_zero() -> None:
     """A node that is overfull in the extreme has the right sums again when things leave it."""
     driver = started(LEAF, 10)
     driver.do(asks(ask("one", "k1", on_node="n0", vcore=2**61)))
-    driver.do(asks(foreign("f1", "n0", 2**61)))
+    driver.do(asks(foreign("f1", "n0", vcore=2**61)))
     driver.do(releases(release("one", "k1")))
-    assert partition(driver).nodes.by_id[node("n0").node_id].available == {"vcore": 10 - 2**61}
+    assert driver.partition.nodes.by_id[node("n0").node_id].available == {"vcore": 10 - 2**61}
 
 
 def test_one_resource_type_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +130,7 @@ def test_nothing_is_kept_of_what_has_gone() -> None:
         driver.do(asks(ask("one", f"big{number}", vcore=size), ask("one", f"k{number}", vcore=3)))
         driver.do(asks(ask("one", f"own{number}", vcore=size, required_node="n1")))
         driver.do(releases(*(release("one", f"{key}{number}") for key in ("big", "k", "own"))))
-    held = partition(driver)
+    held = driver.partition
     assert (held.index._groups, [*held.index.supplies]) == ({}, [])
     pools = held.index.supplies._pools
     assert pools.keys() <= {(Supply, None), (ReservableSupply, None)}
@@ -159,7 +147,7 @@ def test_applications_that_come_and_go_without_nodes_leave_nothing() -> None:
     for number in range(50):
         driver.do(apps(app(f"x{number}", "root.a")), asks(ask(f"x{number}", "k", vcore=1)))
         driver.do(remove_apps(f"x{number}"))
-    assert len(partition(driver).dirty._apps) <= 1
+    assert len(driver.partition.dirty.apps) <= 1
 
 
 def test_rejections_of_one_id_have_one_timer() -> None:
@@ -168,7 +156,7 @@ def test_rejections_of_one_id_have_one_timer() -> None:
     for _ in range(30):
         driver.do(apps(app("x", "root.nosuch")), apps(app("x", "root.a")), remove_apps("x"))
     driver.do(apps(app("x", "root.nosuch")), apps(app("x", "root.nosuch")))
-    assert len(partition(driver).timers.names()) == len(partition(driver).rejected) == 1
+    assert len(driver.partition.timers.names()) == len(driver.partition.rejected) == 1
 
 
 @pytest.mark.row(57)
@@ -223,7 +211,7 @@ def test_resizing_is_no_release() -> None:
     driver.do(asks(ask("one", "k1", vcore=1)))
     for size in (2, 3, 4):
         driver.do(asks(ask("one", "k1", vcore=size)))
-    leaf = driver.views.queue(driver.views.resolve("default"), "root.a")
+    leaf = driver.queue("root.a")
     assert (leaf.counters.allocations_made, leaf.counters.allocations_released) == (1, 0)
     assert leaf.allocated == {"vcore": 4}
 
@@ -233,7 +221,7 @@ def test_the_share_that_is_shown_is_the_present_one() -> None:
     driver = started(LEAF, 100)
     driver.do(asks(ask("one", "k1", vcore=50)))
     driver.do(BeginReplay(rm_id=RmId(RM)), asks(ask("one", "k2", on_node="n0", vcore=40)))
-    assert driver.views.queue(driver.views.resolve("default"), "root").share == 0.9
+    assert driver.queue("root").share == 0.9
 
 
 def test_asks_that_fit_nowhere_do_not_make_a_turn_endless() -> None:
@@ -242,7 +230,7 @@ def test_asks_that_fit_nowhere_do_not_make_a_turn_endless() -> None:
     driver.do(SetHold(rm_id=RmId(RM), hold=Hold.DRAINING, on=True))
     driver.do(asks(*(ask("one", f"k{n}", priority=1, vcore=11 + n % 150) for n in range(300))))
     driver.do(asks(ask("one", "small", vcore=1)))
-    held = partition(driver)
+    held = driver.partition
     driver.send(SetHold(rm_id=RmId(RM), hold=Hold.DRAINING, on=False))
     turns = 0
     while held.is_runnable:

@@ -8,7 +8,7 @@ from licorne_core.handlers.lifecycle import CLEANING_TIME
 from licorne_core.messages.commands import NewApplication
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.errors import NotFound
-from licorne_core.values.ids import AppId, PartitionName
+from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload, remove_apps
 from support.core.driver import Driver, refused_apps
 from support.core.steps import last
@@ -29,8 +29,8 @@ def draining(*rules: str, queues: str = QUEUES) -> Driver:
     driver.do(apps(app("first", "root.old"), app("second", "root.up.made", user="bob")))
     driver.do(asks(ask("first", "k", memory=1), ask("second", "k", memory=1)))
     driver.do(reload(config(WITHOUT, rest=rest)))
-    assert driver.views.queue(DEFAULT, "root.old").state == "Draining"
-    assert driver.views.queue(DEFAULT, "root.up").state == "Draining"
+    assert driver.queue("root.old").state == "Draining"
+    assert driver.queue("root.up").state == "Draining"
     return driver
 
 
@@ -56,7 +56,7 @@ def test_no_way_leads_into_a_draining_queue(rule: str, new: NewApplication) -> N
     assert reason.startswith(f"failed to place application new: {NO_RULE}: rule 1 (")
     followed = draining(rule, "name: fixed, value: stays")
     assert refused_apps(followed.do(apps(new))) == {}
-    assert followed.views.application(DEFAULT, AppId("new")).queue == "root.stays"
+    assert followed.app("new").queue == "root.stays"
 
 
 @pytest.mark.row(50, 61)
@@ -74,7 +74,7 @@ def test_a_forced_application_goes_to_recovery_instead() -> None:
     driver = draining("name: provided, create: true")
     forced = [app("one", "root.old", tags=FORCED), app("two", "root.up.more", tags=FORCED)]
     assert refused_apps(driver.do(apps(*forced))) == {}
-    where = {driver.views.application(DEFAULT, AppId(name)).queue for name in ("one", "two")}
+    where = {driver.app(name).queue for name in ("one", "two")}
     assert where == {"root.@recovery@"}
 
 
@@ -90,7 +90,7 @@ def test_a_queue_that_is_gone_leaves_nothing() -> None:
     driver.do(reload(config(WITHOUT)), remove_apps("first"))
     driver.wait(10.0)
     with pytest.raises(NotFound):
-        driver.views.queue(DEFAULT, "root.old")
+        driver.queue("root.old")
     assert [queue.path for queue in last(driver.views.usage(DEFAULT, "user", "ann")).queues.children] == [
         "root.stays"
     ]
@@ -109,7 +109,7 @@ def test_a_name_that_comes_back_starts_clean() -> None:
     driver.do(reload(config(WITHOUT)), remove_apps("first"))
     driver.wait(10.0)
     driver.do(reload(config("[{name: old}, {name: stays}]")))
-    found = driver.views.queue(DEFAULT, "root.old")
+    found = driver.queue("root.old")
     assert (found.max, found.max_applications, found.allocated) == ({}, 0, {})
     assert (found.counters.allocations_made, found.running_applications) == (0, 0)
 

@@ -15,7 +15,7 @@ from licorne_core.messages.commands import (
     Tick,
 )
 from licorne_core.messages.effects import AllocationsMade
-from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId
+from licorne_core.values.ids import AppId, NodeId, RmId
 from licorne_core.values.slices import Tuning
 from support.core.builders import (
     RM,
@@ -33,8 +33,6 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import START, Driver, asked, keys, released, states
-
-DEFAULT = PartitionName("[rm1]default")
 
 
 def test_a_replacement_counts_from_its_placeholder() -> None:
@@ -252,7 +250,7 @@ def asked_about(style: str = "Hard") -> Driver:
     ]
     driver.do(asks(*doubtful))
     driver.now += 10
-    (job,) = driver.scheduler.partitions[DEFAULT].applications.values()
+    (job,) = driver.partition.applications.values()
     assert job.assumed_count == 3
     assert driver.send(Tick()) == []
     assert job.assumed_count == 2
@@ -264,7 +262,7 @@ def test_an_application_may_go_before_its_timeout_has_stopped_anything() -> None
     driver = asked_about()
     assert states(driver.send(remove_apps("job")), "job") == ["Completing"]
     assert driver.run() == []
-    assert driver.scheduler.partitions[DEFAULT].job is None
+    assert driver.partition.job is None
 
 
 def test_an_application_that_runs_by_then_loses_its_placeholders_only() -> None:
@@ -274,7 +272,7 @@ def test_an_application_that_runs_by_then_loses_its_placeholders_only() -> None:
     effects = driver.run()
     assert states(effects, "job") == []
     assert [key for _, key, *_ in released(effects)] == ["p", "q0", "q1", "q2"]
-    assert {*driver.scheduler.partitions[DEFAULT].applications[AppId("job")].requests} >= {"r", "x"}
+    assert {*driver.partition.applications[AppId("job")].requests} >= {"r", "x"}
 
 
 def test_what_came_in_the_middle_of_a_timeout_stays() -> None:
@@ -283,7 +281,7 @@ def test_what_came_in_the_middle_of_a_timeout_stays() -> None:
     assert len(released(driver.send(Tick(decisions=16)))) == 2
     driver.send(asks(ask("job", "late", memory=1)))
     driver.run()
-    known = driver.scheduler.partitions[PartitionName("[rm1]default")].applications[AppId("job")]
+    known = driver.partition.applications[AppId("job")]
     assert list(known.requests) == ["p0", "late"]
 
 

@@ -8,7 +8,6 @@ import pytest
 from licorne_core.messages.commands import NewApplication
 from licorne_core.messages.effects import ApplicationsAnswered
 from licorne_core.messages.events.records import EventDetail, Fact
-from licorne_core.views.queues import QueueReport
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import Driver, keys
 from support.core.reports import queues_in
@@ -20,11 +19,6 @@ def tags(namespace: str, **sizes: int) -> dict[str, str]:
     """The tags of an application in a namespace that may have so much."""
     wanted = {"resources": {name: {"value": value} for name, value in sizes.items()}}
     return {"namespace": namespace, "namespace.resourcequota": json.dumps(wanted)}
-
-
-def queue(driver: Driver, path: str) -> QueueReport:
-    """A queue's report."""
-    return driver.views.queue(driver.views.resolve(f"[{RM}]default"), path)
 
 
 def details(facts: Sequence[Fact]) -> list[EventDetail]:
@@ -56,9 +50,9 @@ def test_a_configured_queue_forgets_the_tags() -> None:
     """A dynamic queue that a reload configures has the configured maximum, or none."""
     driver = started(("one", tags("ns", vcore=1)))
     driver.do(reload(BY_NAMESPACE.replace("{name: fixed}", "{name: ns}")))
-    assert queue(driver, "root.ns").max == {}
+    assert driver.queue("root.ns").max == {}
     driver.do(apps(app("two", tags=tags("ns", vcore=3))))
-    assert queue(driver, "root.ns").max == {}
+    assert driver.queue("root.ns").max == {}
 
 
 @pytest.mark.row(84)
@@ -66,7 +60,7 @@ def test_tags_leave_the_recovery_queue_alone() -> None:
     """What is recovered is not bounded by the sizes that it brings along."""
     given = {**tags("a,b", vcore=1), "application.create.force": "true"}
     driver = started(("one", {**given, "namespace": ""}))
-    assert queue(driver, "root.@recovery@").max == {}
+    assert driver.queue("root.@recovery@").max == {}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +85,7 @@ def test_tags_leave_the_recovery_queue_alone() -> None:
 def test_what_cannot_be_read_is_ignored(text: str) -> None:
     """A tag that makes no sense sets nothing, and the application is taken."""
     driver = started(("one", {"namespace": "ns", "namespace.resourcequota": text}))
-    assert queue(driver, "root.ns").max == {}
+    assert driver.queue("root.ns").max == {}
 
 
 def test_a_guarantee_that_comes_later_changes_the_order_of_applications() -> None:
@@ -151,7 +145,7 @@ def test_a_refused_gang_leaves_no_quota_behind() -> None:
     before = {**tags("ns", vcore=3), "namespace.resourcemaxapps": "1"}
     driver = started(("one", before), ("two", before))
     driver.do(asks(ask("one", "k", vcore=3), ask("two", "waits", vcore=1)))
-    shown, noted = queue(driver, "root.ns"), len(driver.facts)
+    shown, noted = driver.queue("root.ns"), len(driver.facts)
     given = {
         **tags("ns", vcore=9),
         "namespace.resourceguaranteed": '{"resources":{"vcore":{"value":1}}}',
@@ -159,7 +153,7 @@ def test_a_refused_gang_leaves_no_quota_behind() -> None:
     }
     new = app("large", tags=given, gang={"vcore": 10})
     assert refusals(driver, new) == too_large("large", 10, 9)
-    after = queue(driver, "root.ns")
+    after = driver.queue("root.ns")
     assert (after.max, after.guaranteed) == (shown.max, shown.guaranteed) == ({"vcore": 3}, {})
     assert after.max_applications == 1
     assert details(driver.facts[noted:]) == [EventDetail.APP_REJECT]
@@ -177,7 +171,7 @@ def test_a_refused_gang_leaves_no_queue_behind(wanted: dict[str, int]) -> None:
     assert queues_in(driver.views, partition) == before
     assert details(driver.facts[noted:]) == [EventDetail.APP_REJECT]
     assert refusals(driver, app("two", tags=tags("ns", vcore=3), gang={"vcore": 3})) == {}
-    assert queue(driver, "root.ann.ns").max == {"vcore": 3}
+    assert driver.queue("root.ann.ns").max == {"vcore": 3}
 
 
 def test_a_gang_fits_in_what_lies_above_its_namespace() -> None:

@@ -8,12 +8,9 @@ import pytest
 from licorne_core.messages.commands import NodeAction
 from licorne_core.messages.effects import AllocationsReleased, NodesAnswered
 from licorne_core.values.asks import Ask
-from licorne_core.values.ids import NodeId, PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.contents import digest_of
 from support.core.driver import Driver, keys, placed
-
-DEFAULT = PartitionName("[rm1]default")
 
 
 def fleet(*sizes: dict[str, int], policy: str = "") -> Driver:
@@ -45,7 +42,7 @@ def test_what_others_take_of_a_node_is_told_apart() -> None:
     driver.do(asks(ask("app", "ours", vcore=2), others))
     for capacity in (10, 4):
         driver.do(nodes(node("n0", NodeAction.UPDATE, vcore=capacity)))
-        told = driver.views.node(DEFAULT, "n0")
+        told = driver.node("n0")
         assert (told.allocated, told.occupied) == ({"vcore": 2}, {"vcore": 3, "gpu": 1})
         assert told.available == {"vcore": capacity - 5, "gpu": -1}
 
@@ -92,19 +89,6 @@ def test_an_update_without_a_size_changes_nothing() -> None:
     assert digest_of(driver.scheduler) == before
 
 
-@pytest.mark.row(30, 115)
-def test_a_cluster_that_shrinks_below_its_usage_waits() -> None:
-    """With less than nothing left no ask is placed, of other types neither; then it goes on."""
-    driver = fleet({"vcore": 2000, "memory": 10})
-    driver.do(asks(*wave(2, vcore=1000)))
-    driver.do(nodes(node("n0", NodeAction.UPDATE, vcore=500, memory=10)))
-    # What the node has beyond its capacity is no use of the cluster.
-    assert driver.views.queue(DEFAULT, "root").headroom == {"vcore": 0, "memory": 10}
-    assert used(driver, *wave(1, 5, vcore=1, memory=1)) == []
-    assert used(driver, *wave(1, 6, memory=1)) == ["n0"]
-    assert keys(driver.do(nodes(node("n0", NodeAction.UPDATE, vcore=2001, memory=10)))) == ["k5"]
-
-
 def test_an_order_to_a_partition_that_is_gone() -> None:
     """A new node for it is rejected by name, and other changes are ignored."""
     driver = fleet({"vcore": 1000})
@@ -131,7 +115,7 @@ def test_what_a_node_has_none_of_does_not_count(policy: str, utilization: float)
     """Types with no capacity or no weight are left out of the mean, above and below the line."""
     driver = fleet({"vcore": 0, "memory": 10, "gpu": 1}, policy=policy)
     driver.do(asks(ask("app", "k", memory=5, gpu=1)))
-    assert driver.views.node(DEFAULT, NodeId("n0")).utilization == pytest.approx(utilization)
+    assert driver.node("n0").utilization == pytest.approx(utilization)
 
 
 def test_nothing_is_decided_without_nodes() -> None:

@@ -8,6 +8,10 @@ from typing import NamedTuple
 import pytest
 
 from extensions.drains.building import drain
+from licorne_core import scheduler
+from licorne_core.extensions.autoscaler import scan
+from licorne_core.extensions.hours import extension as hours
+from licorne_core.handlers import turn
 from licorne_core.messages.commands import (
     Command,
     NodeAction,
@@ -18,7 +22,12 @@ from licorne_core.messages.commands import (
     Tick,
 )
 from licorne_core.messages.effects import Effect, PredicatesAsked, Unfinished
+from licorne_core.model.apps import groups
 from licorne_core.scheduler import Scheduler
+from licorne_core.standard.predicates import checks, owed
+from licorne_core.standard.reservations import review
+from licorne_core.values import slices
+from licorne_core.values.slices import Tuning
 from licorne_core.values.tags import RUNTIME
 from licorne_core.values.timers import Due
 from support.core.builders import (
@@ -39,8 +48,11 @@ from support.core.steps import lines_of_core
 
 pytestmark = pytest.mark.pure
 
-FEW, MANY = 1_250, 2_500
+FEW, MANY = 150, 300
 """Both are more than any tick ends together, and twice as many more than any looks at."""
+
+SMALL = Tuning(fill_work=400, slice_size=50, timeout_size=50)
+"""Slices are a tenth of what they are in a server, and so are the worlds."""
 
 GROWTH = 1.25
 DAY = 86_400.0
@@ -286,6 +298,15 @@ def _ageing(n: int) -> Iterator[Command]:
     yield asks(*(ask(f"app-{number}", "k", vcore=2) for number in range(n)))
 
 
+def _fragmented(n: int) -> Iterator[Command]:
+    """Nodes that are all half full, and an ask that would need a whole one: they are ordered anew."""
+    yield register(config("[{name: a}]"))
+    yield nodes(*(node(f"n{number}", vcore=2) for number in range(4 * n)))
+    yield apps(app("one", "root.a"))
+    yield asks(*(ask("one", f"f{number}", vcore=1, on_node=f"n{number}") for number in range(4 * n)))
+    yield asks(ask("one", "large", vcore=2))
+
+
 Scene = Callable[[int], Iterator[Command]]
 
 SCENES: dict[Due, tuple[Scene, ...]] = {
@@ -295,6 +316,7 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
     Due.EXPIRE: (_completing,),
     Due.EXPIRE_REJECTED: (_rejected,),
     Due.CLEAN_QUEUES: (_gone, _gone_among_others),
+    Due.NODE_ORDER: (_fragmented,),
     Due.ANSWER: (_unanswered,),
     Due.RETRY: (_unanswered,),
     Due.ESCALATE: (_old_together,),
@@ -325,7 +347,7 @@ class _Played:
     """A core whose RM says when it was asked, and nothing else; the lines of ticks are counted."""
 
     def __init__(self) -> None:
-        self.scheduler = Scheduler()
+        self.scheduler = Scheduler(tuning=SMALL)
         self.now = START
         self.most = 0
 
@@ -382,7 +404,30 @@ def test_every_deadline_has_its_scene() -> None:
     assert {*SCENES} == {*Due}
 
 
-@pytest.mark.slow
+TENTHS = [
+    (scheduler, "MOST_TIMERS", 8),
+    (turn, "MOST", 50),
+    (turn, "MOST_TRIES", 50),
+    (slices, "RUN", 50),
+    (scan, "PART", 100),
+    (groups, "MATURED_AT_ONCE", 25),
+    (hours, "MOST_BUDGETS", 50),
+    (review, "MOST_REVIEWED", 13),
+    (review, "MOST_GROUPS", 50),
+    (checks, "BATCH", 100),
+    (owed, "MAX_ASSUMED", 100),
+]
+"""The sizes that are no options, a tenth of what they are."""
+
+
+@pytest.fixture
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices that a small world fills."""
+    for module, name, size in TENTHS:
+        monkeypatch.setattr(module, name, size)
+
+
+@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize(
     ("due", "scene"), [(due, scene) for due, scenes in SCENES.items() for scene in scenes]
 )

@@ -3,7 +3,7 @@
 from licorne_core.messages.commands import Command, NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.reasons import PreemptionCheck
-from licorne_core.values.ids import AppId, PartitionName
+from licorne_core.values.ids import AppId
 from support.core.builders import (
     answering,
     app,
@@ -20,9 +20,6 @@ from support.core.builders import (
     reload,
 )
 from support.core.driver import Driver, asked, released
-from support.core.steps import last
-
-DEFAULT = PartitionName("[rm1]default")
 
 QUEUES = config(
     "[{name: guest}, {name: owner, resources: {guaranteed: {memory: 9}}}]",
@@ -86,7 +83,7 @@ def test_the_end_of_the_pause_is_explained() -> None:
     """Who asks why an ask waits is told when it may preempt again."""
     town = Town(2)
     wants(town)
-    checks = last(town.core.views.explain(DEFAULT, "owner", "k")).checks
+    checks = town.core.explain("owner", "k").checks
     (check,) = [check for check in checks if isinstance(check, PreemptionCheck)]
     assert (check.code, check.until) == ("PREEMPTION_NOT_YET_TRIED", town.begun + 16)
 
@@ -116,7 +113,7 @@ def test_nodes_that_are_gone_are_not_remembered() -> None:
     wants(town)
     town.do(nodes(node("n0", NodeAction.DECOMISSION)))
     town.wait(20)
-    (partition,) = town.core.scheduler.partitions.values()
+    partition = town.core.partition
     (group,) = partition.applications[AppId("owner")].groups.values()
     assert [one.node_id for one in group.refused_stops.nodes] == ["n1"]
     assert [key for _, key in town.stops] == ["on-n0", "on-n1"]

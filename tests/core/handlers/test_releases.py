@@ -3,11 +3,8 @@
 import pytest
 
 from licorne_core.messages.commands import TerminationType
-from licorne_core.values.ids import AppId, PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver, keys, released
-
-DEFAULT = PartitionName("[rm1]default")
 
 
 @pytest.fixture
@@ -21,7 +18,7 @@ def driver() -> Driver:
 
 def books(driver: Driver) -> tuple[object, ...]:
     """What the application has and waits for."""
-    report = driver.views.application(DEFAULT, AppId("app"))
+    report = driver.app("app")
     return report.allocated, report.pending, report.allocation_count, report.pending_count
 
 
@@ -50,7 +47,7 @@ def test_the_most_that_an_application_had_is_remembered(driver: Driver) -> None:
     """It rises with what it has, stays when that goes, and rises again only above it."""
 
     def most() -> object:
-        return driver.views.application(DEFAULT, AppId("app")).max_allocated
+        return driver.app("app").max_allocated
 
     driver.do(releases(release("app", "k2")))
     assert most() == {"memory": 2}

@@ -4,8 +4,7 @@ import pytest
 
 from licorne_core.messages.commands import BeginReplay, EndReplay, Tick
 from licorne_core.messages.effects import ConfigurationUpdated
-from licorne_core.values.ids import AppId, PartitionName, RmId
-from licorne_core.views.queues import QueueReport
+from licorne_core.values.ids import RmId
 from support.core.builders import (
     RM,
     app,
@@ -23,7 +22,6 @@ from support.core.builders import (
 from support.core.driver import START, Driver, keys, placed, refused_apps
 from support.core.reports import applications_in
 
-DEFAULT = PartitionName("[rm1]default")
 ONE = "[{name: a, properties: {%s}}]"
 TWO = "[{name: a, %s}, {name: b}]"
 FAIR = "application.sort.policy: fair"
@@ -54,10 +52,6 @@ class Town(Driver):
         answer = self.send(reload(config(queues, rest=rest)))[0]
         assert isinstance(answer, ConfigurationUpdated)
         assert answer.changed
-
-    def queue(self, path: str) -> QueueReport:
-        """A queue."""
-        return self.views.queue(DEFAULT, path)
 
 
 @pytest.mark.row(90)
@@ -97,8 +91,8 @@ def test_roots_number_of_applications_is_that_of_registration() -> None:
     town.do(register(text % (1, 1)), nodes(node("n1", memory=9)))
     town.do(reload(text % (2, 2)), apps(app("app-0", "root.a"), app("app-1", "root.a")))
     town.do(asks(ask("app-0", "k0", memory=1), ask("app-1", "k1", memory=1)))
-    assert town.views.queue(DEFAULT, "root").max_applications == 1
-    assert town.views.queue(DEFAULT, "root").running_applications == 1
+    assert town.queue("root").max_applications == 1
+    assert town.queue("root").running_applications == 1
 
 
 @pytest.mark.row(39, 40)
@@ -111,24 +105,6 @@ def test_access_follows_the_reload() -> None:
     late = [app("late", "root.a"), app("bobs", "root.a", user="bob")]
     assert refused_apps(town.do(apps(*late))).keys() == {"late"}
     assert keys(town.do(asks(ask("old", "k", memory=1)))) == ["k"]
-
-
-@pytest.mark.row(46, 52)
-def test_another_template_sizes_the_leaves_that_are_there() -> None:
-    """Asks that the template's maximum held back run when it is raised; another policy counts."""
-    creates = "placementrules: [{name: provided, create: true}]"
-    queues = "[{name: p, parent: true, childtemplate: {%s}}]"
-    town = Town(queues % "resources: {max: {memory: 1}}", "root.p.x", rest=creates)
-    town.want("app-0", 4)
-    assert town.serve(9) == ["app-0"]
-    town.follow(queues % f"maxapplications: 7, resources: {{max: {{memory: 3}}}}, "
-                f"properties: {{{FAIR}}}", rest=creates)  # fmt: skip
-    assert town.serve(9) == ["app-0"] * 2
-    leaf = town.queue("root.p.x")
-    assert (leaf.max_applications, leaf.sort_policy, leaf.is_managed) == (7, "fair", False)
-    town.follow(queues % "", rest=creates)
-    assert town.serve(9) == ["app-0"]
-    assert (town.queue("root.p.x").max, town.queue("root.p.x").sort_policy) == ({}, "fifo")
 
 
 @pytest.mark.row(43, 44)
@@ -232,7 +208,7 @@ def test_a_rest_ends_when_it_was_to_end() -> None:
     town = Town(ONE % rests, "root.a", memory=5)
     town.do(nodes(node("n2", memory=5)))
     town.do(asks(ask("app-0", "big", priority=1, memory=6), ask("app-0", "small", memory=1)))
-    assert town.views.application(DEFAULT, AppId("app-0")).extended["backoff_until"] == town.now + 5
+    assert town.app("app-0").extended["backoff_until"] == town.now + 5
     town.follow(ONE % "")
     assert keys(town.wait(4.9)) == []
     assert keys(town.wait(0.2)) == ["small"]
@@ -252,6 +228,6 @@ def test_an_application_keeps_its_place_through_reloads() -> None:
     """Asks, their order, and times stay as they were: a reload is no new submission."""
     town = Town(ONE % "", "root.a")
     town.want("app-0", 3)
-    before = town.views.application(DEFAULT, AppId("app-0"))
+    before = town.app("app-0")
     town.follow(TWO % "")
-    assert town.views.application(DEFAULT, AppId("app-0")) == before
+    assert town.app("app-0") == before

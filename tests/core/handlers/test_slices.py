@@ -12,7 +12,7 @@ from licorne_core.handlers.turn import MOST
 from licorne_core.messages.commands import Command, Hold, NodeAction, PredicatePolicy, RemoveRm, SetHold, Tick
 from licorne_core.messages.effects import Effect, Happened, NotRegistered, Registered, Unfinished
 from licorne_core.messages.events.records import EventChange, EventType, Fact
-from licorne_core.values.ids import PartitionName, RmId
+from licorne_core.values.ids import RmId
 from licorne_core.values.slices import PART, Tuning
 from support.core.builders import (
     answering,
@@ -34,8 +34,6 @@ from support.core.steps import lines_of_core
 
 WIDE = 1_200
 """Queues of a configuration that takes more than two slices of the usual size."""
-
-DEFAULT = PartitionName("[rm1]default")
 
 
 def wide(count: int, memory: int = 9, name: str = "default") -> str:
@@ -60,7 +58,7 @@ def test_a_large_registration_takes_slices() -> None:
     assert driver.begin(register(wide(WIDE))) == []
     assert not driver.views.rms()
     assert slices_of(driver) >= WIDE // Tuning().slice_size
-    assert len(driver.scheduler.partitions[DEFAULT].tree) == WIDE + 2
+    assert len(driver.partition.tree) == WIDE + 2
 
 
 def test_a_large_reload_takes_slices() -> None:
@@ -106,7 +104,7 @@ def test_another_order_of_very_many_nodes_takes_slices() -> None:
 
 def foreign_left(driver: Driver) -> list[int]:
     """How many foreign allocations are left after each slice of the command that was begun."""
-    partition = driver.scheduler.partitions[DEFAULT]
+    partition = driver.partition
     left = [len(partition.foreign)]
     while driver.rest is not None:
         driver.begin(driver.rest)
@@ -123,7 +121,7 @@ def test_foreign_allocations_of_a_node_that_goes_are_forgotten_in_slices(ends: C
     """No slice forgets more of them than the tuning says, and the node goes with the last."""
     driver = Driver(tuning=Tuning(slice_size=10))
     driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=99), node("m", vcore=1)))
-    partition = driver.scheduler.partitions[DEFAULT]
+    partition = driver.partition
     foreign = [ask("", f"f{n}", on_node="n", tags={"foreign": "true"}, vcore=1) for n in range(35)]
     driver.do(asks(*foreign))
     driver.begin(ends)
@@ -179,7 +177,7 @@ def test_queues_are_cleaned_some_at_a_time() -> None:
     driver.do(reload(wide(0)))
     driver.now += 10.0
     counts = []
-    while len(driver.scheduler.partitions[DEFAULT].tree) > 2:
+    while len(driver.partition.tree) > 2:
         effects = driver.scheduler.handle(Tick(decisions=1), driver.now)
         facts = [fact for e in effects if isinstance(e, Happened) for fact in e.facts]
         counts.append(removed_queues(facts))
@@ -196,8 +194,8 @@ def test_no_deadline_comes_between_two_slices() -> None:
     assert driver.scheduler.next_deadline() is None
     slices_of(driver)
     driver.run()
-    assert driver.scheduler.partitions[DEFAULT].tree.get("root.q2") is None
-    assert driver.scheduler.partitions[DEFAULT].tree.get("root.q1") is not None
+    assert driver.partition.tree.get("root.q2") is None
+    assert driver.partition.tree.get("root.q1") is not None
 
 
 def test_an_answer_may_come_between_two_slices() -> None:
@@ -214,7 +212,7 @@ def test_an_answer_may_come_between_two_slices() -> None:
     driver.rest = rest
     slices_of(driver)
     driver.run()
-    assert driver.scheduler.partitions[DEFAULT].tree.root.allocated == {"memory": 1}
+    assert driver.partition.tree.root.allocated == {"memory": 1}
 
 
 def test_what_a_slice_frees_is_known_at_its_end() -> None:
@@ -243,7 +241,7 @@ def test_what_the_server_holds_meanwhile_stays_held() -> None:
     driver.send(SetHold(rm_id=RmId("rm1"), hold=Hold.DRAINING, on=True))
     driver.rest = rest
     slices_of(driver)
-    assert list(driver.scheduler.partitions[DEFAULT].holds) == [Hold.DRAINING]
+    assert list(driver.partition.holds) == [Hold.DRAINING]
 
 
 def test_a_registration_that_is_given_up_leaves_nothing() -> None:
@@ -252,7 +250,7 @@ def test_a_registration_that_is_given_up_leaves_nothing() -> None:
     driver.begin(register(wide(3)))
     (effect,) = driver.send(register(wide(1)))
     assert isinstance(effect, Registered)
-    assert len(driver.scheduler.partitions[DEFAULT].tree) == 3
+    assert len(driver.partition.tree) == 3
 
 
 def test_an_rm_that_goes_takes_its_rest_along() -> None:

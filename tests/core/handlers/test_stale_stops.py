@@ -9,7 +9,6 @@ from extensions.holds.building import change
 from licorne_core.extensions.notice.messages import NoticesGiven
 from licorne_core.messages.commands import Command, FailMode, NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect
-from licorne_core.values.ids import PartitionName
 from support.core.builders import (
     answering,
     app,
@@ -17,6 +16,7 @@ from support.core.builders import (
     ask,
     asks,
     config,
+    foreign,
     node,
     nodes,
     refusing,
@@ -25,9 +25,9 @@ from support.core.builders import (
     releases,
     reload,
 )
-from support.core.driver import Driver, asked, placed, released
+from support.core.driver import Driver, asked, placed, stopped
+from support.core.notices import noticed
 
-DEFAULT = PartitionName("[rm1]default")
 NOTICE = 60
 DELAY = 5
 
@@ -55,21 +55,10 @@ def town() -> Driver:
     return driver
 
 
-def noticed(effects: Iterable[Effect]) -> list[str]:
-    """Who is given notice."""
-    given = [effect for effect in effects if isinstance(effect, NoticesGiven)]
-    return [notice.key for effect in given for notice in effect.notices]
-
-
 def withdrawn(effects: Iterable[Effect]) -> list[str]:
     """Whose notice is withdrawn."""
     given = [effect for effect in effects if isinstance(effect, NoticesGiven)]
     return [one.key for effect in given for one in effect.withdrawn]
-
-
-def stopped(effects: Iterable[Effect]) -> list[str]:
-    """Who is told to stop for the sake of others."""
-    return [key for _, key, why, _ in released(effects) if why == "PREEMPTED_BY_SCHEDULER"]
 
 
 def wants(driver: Driver) -> None:
@@ -78,7 +67,7 @@ def wants(driver: Driver) -> None:
     assert noticed(driver.wait(DELAY)) == ["young"]
 
 
-FOREIGN = ask("", "f", on_node="n1", memory=1, tags={"foreign": "default"})
+FOREIGN = foreign("f", "n1", memory=1)
 
 AT_ONCE: dict[str, Command] = {
     "the node is cordoned": cordon("n1"),

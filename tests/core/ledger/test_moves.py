@@ -55,7 +55,7 @@ def world(placed: Sequence[Placed]) -> Partition:
         for number, one in enumerate(placed)
     )
     driver.send(asks(*wanted))
-    return driver.scheduler.partitions[driver.views.resolve("default")]
+    return driver.partition
 
 
 def books(partition: Partition) -> list[Any]:

@@ -277,7 +277,7 @@ def test_nobody_is_kept_for_nothing() -> None:
     left = last(driver.views.usage(DEFAULT, "group", "dev")).queues
     assert (left.allocated, left.applications) == ({}, ())
     assert usage_names(driver, "group") == ["dev"]
-    assert driver.scheduler.partitions[DEFAULT].limits.groups == {}
+    assert driver.partition.limits.groups == {}
 
 
 @pytest.mark.row(156)

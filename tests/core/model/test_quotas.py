@@ -19,7 +19,7 @@ def some_quota(random: Random) -> Quota:
     quota.strict = random.random() < 0.5
     quota.max = None if random.random() < 0.2 else some_amounts(random)
     quota.allocated = some_amounts(random) if random.random() < 0.7 else {}
-    quota.kept = some_amounts(random) if random.random() < 0.3 else {}
+    quota.withheld = some_amounts(random) if random.random() < 0.3 else {}
     return quota
 
 

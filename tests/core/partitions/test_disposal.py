@@ -2,7 +2,6 @@
 
 import gc
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
@@ -28,13 +27,7 @@ BOTH = LEAF + config("[{name: a}]", name="gpu").removeprefix("partitions:\n")
 MANY = MOST + MOST // 2
 
 
-@pytest.fixture(autouse=True)
-def collector_off() -> Iterator[None]:
-    """Nothing is freed but what nobody knows any more."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
+pytestmark = pytest.mark.usefixtures("collector_off")
 
 
 class Core:

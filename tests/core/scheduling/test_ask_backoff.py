@@ -61,7 +61,7 @@ def test_an_application_without_a_key_is_explained_by_an_ask_that_backs_off(
     """Explain without a key names the ask that backs off if no other ask is pending."""
     driver.do(asks(ask("one", "k", vcore=1)))
     fail(driver, "k")
-    found = last(driver.views.explain(DEFAULT, AppId("one"), ""))
+    found = driver.explain("one", "")
     assert (found.key, found.verdict) == ("k", "pending")
     assert next(check.code for check in found.checks if not check.passed) == "ASK_BACKS_OFF"
 
@@ -82,7 +82,7 @@ def test_explain_says_after_how_many_failures_and_until_when(driver: Driver) -> 
     fail(driver, "k")
     driver.wait(1.0)
     fail(driver, "k")
-    found = last(driver.views.explain(DEFAULT, AppId("one"), "k"))
+    found = driver.explain("one", "k")
     assert (found.verdict, found.summary) == (
         "pending",
         "ask k backs off: it failed at the RM 2 times in a row",
@@ -90,7 +90,7 @@ def test_explain_says_after_how_many_failures_and_until_when(driver: Driver) -> 
     [check] = [check for check in found.checks if not check.passed]
     assert getattr(check, "until", None) == driver.now + 2.0
     driver.wait(2.0)
-    assert last(driver.views.explain(DEFAULT, AppId("one"), "k")).verdict == "allocated"
+    assert driver.explain("one", "k").verdict == "allocated"
 
 
 def test_those_who_watch_hear_of_each_failure(driver: Driver) -> None:

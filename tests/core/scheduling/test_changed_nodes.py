@@ -3,14 +3,12 @@
 import pytest
 
 from licorne_core.messages.commands import Command, NodeAction
-from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.builders import reload as configure
 from support.core.driver import Driver
 
-DEFAULT = PartitionName("[rm1]default")
 QUEUES = "[{name: rich, resources: {max: {memory: %s}}, properties: {quota.preemption.delay: 1s}}]"
-MORE = "preemption: {quotapreemptionenabled: true}"
+MORE = "preemption: {quotapreemptionenabled: true}\nnodesortpolicy: fair"
 
 
 def full() -> Driver:
@@ -24,7 +22,7 @@ def full() -> Driver:
 
 def changed(driver: Driver, *commands: Command) -> set[str]:
     """Nodes logged by the commands and the seconds after them."""
-    log = driver.scheduler.partitions[DEFAULT].nodes.changed
+    log = driver.partition.nodes.changed
     read = log.count
     driver.do(*commands)
     driver.wait(3)
@@ -59,5 +57,5 @@ def test_a_node_that_comes_has_changed_and_one_that_goes_is_forgotten() -> None:
     driver = full()
     assert changed(driver, nodes(node("n3", memory=1))) == {"n3"}
     assert changed(driver, nodes(node("n3", NodeAction.DECOMISSION))) == set()
-    log = driver.scheduler.partitions[DEFAULT].nodes.changed
+    log = driver.partition.nodes.changed
     assert {node.node_id for node in log.since(0)} == {"n1", "n2"}

@@ -64,11 +64,11 @@ class World:
     def place(self, number: int) -> tuple[object, ...]:
         """The place of an ask among all: queue, application, ask (shares and times differ)."""
         leaf, app, request = self.owners[number]
-        return (leaf.share, leaf.path, app.submission_time, app.app_id, request.place[:3])
+        return (leaf.shares, leaf.path, app.submission_time, app.app_id, request.place[:3])
 
     def share(self, leaf: Queue, value: float) -> None:
         """The leaf has another share."""
-        leaf.share = value
+        leaf.shares = [value]
         self.reserved.queue_key_changed(leaf, queue_key(leaf, priority_sort=True, types=()))
 
     def time(self, app: Application, value: float) -> None:
@@ -149,7 +149,7 @@ def carry_out(world: World, step: Step) -> None:
             world.time(world.apps[number % 4], float(value))
         case "all":
             # Nobody is told of single keys then.
-            world.leaves[number % 2].share = float(value)
+            world.leaves[number % 2].shares = [float(value)]
             world.apps[number % 4].submission_time = float(value)
             reserved.everything_changed()
         case "node":
@@ -184,7 +184,7 @@ def test_when_everything_may_have_changed_all_are_tried() -> None:
         world.reserve(number)
         world.first()
         world.reserved.park(world.known[number], (world.limit(0),))
-    world.leaves[0].share = 1.0
+    world.leaves[0].shares = [1.0]
     world.reserved.wake_all()
     world.reserved.everything_changed()
     assert len(world.reserved.ready) == 2

@@ -10,7 +10,6 @@ import pytest
 
 from licorne_core.messages.commands import Command, FailMode, NodeAction, PredicatePolicy
 from licorne_core.messages.effects import AskedCheck, Effect
-from licorne_core.values.ids import PartitionName
 from support.core.builders import (
     answering,
     app,
@@ -25,9 +24,7 @@ from support.core.builders import (
     releases,
 )
 from support.core.driver import Driver, asked, keys, placed, released
-from support.core.steps import last
 
-DEFAULT = PartitionName("[rm1]default")
 DEADLINE = 10.0
 
 SQUEEZES: dict[str, Command] = {
@@ -59,7 +56,7 @@ def assuming(fail_mode: FailMode = FailMode.CLOSED) -> tuple[Driver, list[AskedC
 
 def assumed(core: Driver) -> list[str]:
     """Keys of the assumed asks."""
-    every = core.scheduler.partitions[DEFAULT].applications.values()
+    every = core.partition.applications.values()
     return [r.key for owner in every for r in owner.booked() if r.state.value == "assumed"]
 
 
@@ -89,7 +86,7 @@ def test_the_latest_is_taken_back_when_the_node_has_less_room(how: str) -> None:
     assert accept_all(core, [*effects, *accept(core, checks)]) == (
         ["new", "k1"] if how == "placement" else ["k1"]
     )
-    assert last(core.views.explain(DEFAULT, "one", "k2")).verdict == "pending"
+    assert core.explain("one", "k2").verdict == "pending"
 
 
 @pytest.mark.parametrize("how", SQUEEZES)
@@ -99,7 +96,7 @@ def test_silence_that_counts_as_consent_means_the_node_as_it_is(how: str) -> Non
     core.do(SQUEEZES[how])
     assert keys(core.wait(DEADLINE - 0.5)) == []
     assert keys(core.wait(2 * DEADLINE)) == ["k1"]
-    assert last(core.views.explain(DEFAULT, "one", "k2")).verdict == "pending"
+    assert core.explain("one", "k2").verdict == "pending"
 
 
 def test_all_that_does_not_fit_is_taken_back() -> None:
@@ -130,7 +127,7 @@ def test_what_is_taken_back_waits_in_its_old_place() -> None:
     core.do(nodes(node("n1", NodeAction.UPDATE, vcore=8)))
     assert assumed(core) == ["k1", "k2"]
     accept(core, checks)
-    assert last(core.views.explain(DEFAULT, "one", "k3")).verdict == "pending"
+    assert core.explain("one", "k3").verdict == "pending"
 
 
 @pytest.mark.parametrize("fail_mode", FailMode)
@@ -172,6 +169,6 @@ def test_what_is_taken_back_gives_its_room_to_others() -> None:
     """A roll-back frees room on the node, in the queue and in the application at once."""
     core, checks = assuming()
     core.do(asks(ask("there", "plain", vcore=3)))
-    assert last(core.views.explain(DEFAULT, "there", "plain")).verdict == "pending"
+    assert core.explain("there", "plain").verdict == "pending"
     assert keys(core.do(releases(release("one", "k1")))) == ["plain"]
     assert accept_all(core, accept(core, checks)) == ["k2"]

@@ -4,7 +4,6 @@ from itertools import pairwise
 
 from licorne_core.handlers.turn import MOST_TRIES
 from licorne_core.messages.commands import Tick
-from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
 
@@ -16,9 +15,9 @@ def test_a_turn_tries_no_more_than_so_many_asks_however_much_it_may_decide() -> 
     driver.do(apps(app("job", "root.a")))
     count = 2 * MOST_TRIES + 100
     driver.send(asks(*(ask("job", f"k{size}", vcore=2 + size) for size in range(count))))
-    counters = driver.scheduler.partitions[PartitionName("[rm1]default")].counters
+    counters = driver.partition.counters
     tried = [counters.asks_tried]
-    while driver.scheduler.partitions[PartitionName("[rm1]default")].is_runnable:
+    while driver.partition.is_runnable:
         driver.send(Tick(decisions=10_000))
         tried.append(counters.asks_tried)
     each = [after - before for before, after in pairwise(tried)]

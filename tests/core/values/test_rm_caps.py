@@ -13,10 +13,9 @@ from licorne_core.messages.effects import (
     Registered,
     RegistrationFailed,
 )
-from licorne_core.values.asks import Ask
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import PartitionName, RmId
-from licorne_core.values.rm_caps import ASK_BYTES, RmCaps, RmCounts, Shortage
+from licorne_core.values.rm_caps import ASK_BYTES, MemoryShortage, RmCaps, RmCounts
 from licorne_core.views.audit.invariants import check_invariants
 from support.core.builders import (
     RM,
@@ -25,6 +24,7 @@ from support.core.builders import (
     ask,
     asks,
     config,
+    foreign,
     node,
     nodes,
     register,
@@ -73,13 +73,6 @@ def test_the_report_of_a_partition_looks_at_no_application() -> None:
     assert report.applications == {"Running": 1}
 
 
-def of_others(key: str, on_node: str = "n") -> Ask:
-    """An allocation of another scheduler."""
-    made = ask("", key, on_node=on_node, vcore=1)
-    made.tags = {"foreign": "default"}
-    return made
-
-
 def reasons(effects: list[Effect]) -> list[str]:
     """Why applications and nodes were refused."""
     return [
@@ -93,19 +86,21 @@ def reasons(effects: list[Effect]) -> list[str]:
 def test_asks_and_allocations_are_counted_together() -> None:
     """Pending asks, allocations and those of other schedulers are under one cap."""
     driver = started(RmCaps(asks=3))
-    told = driver.do(asks(ask("one", "k1", vcore=1), of_others("f")))
+    told = driver.do(asks(ask("one", "k1", vcore=1), foreign("f", "n", vcore=1)))
     told += driver.do(asks(ask("one", "k2", vcore=1000), ask("one", "k3", vcore=1)))
     reason = "allocation k3 is one too many: RM rm1 has 3 asks and allocations, at most 3"
     assert refused(told) == {"k3": f"{reason} are allowed"}
     assert keys(told) == ["k1"]
-    assert refused(driver.do(asks(of_others("g"))))["g"].startswith("allocation g is one too many")
+    assert refused(driver.do(asks(foreign("g", "n", vcore=1))))["g"].startswith(
+        "allocation g is one too many"
+    )
 
 
 def test_what_is_known_may_be_said_again_at_the_cap() -> None:
     """A resize, or the same ask again, adds nothing and is taken."""
     driver = started(RmCaps(asks=2))
-    driver.do(asks(ask("one", "k1", vcore=1), of_others("f")))
-    assert refused(driver.do(asks(ask("one", "k1", vcore=2), of_others("f")))) == {}
+    driver.do(asks(ask("one", "k1", vcore=1), foreign("f", "n", vcore=1)))
+    assert refused(driver.do(asks(ask("one", "k1", vcore=2), foreign("f", "n", vcore=1)))) == {}
 
 
 @pytest.mark.parametrize("key", ["k1", ""])
@@ -134,7 +129,7 @@ def test_a_node_too_many_is_rejected() -> None:
     told = driver.do(nodes(node("m", vcore=1)))
     assert reasons(told) == ["node m is one too many: RM rm1 has 1 nodes, at most 1 are allowed"]
     driver.do(nodes(node("n", NodeAction.DECOMISSION), node("m", vcore=1)))
-    assert list(driver.scheduler.partitions[PartitionName("[rm1]default")].nodes.by_id) == ["m"]
+    assert list(driver.partition.nodes.by_id) == ["m"]
 
 
 def test_memory_is_reckoned_from_what_is_said() -> None:
@@ -197,7 +192,7 @@ def test_ended_applications_give_way_by_number_and_by_bytes() -> None:
     for name in ("r1", "r2", "r3", "r4"):
         driver.now += 1
         driver.do(apps(app(name, "root.nowhere", tags=fat)))
-    assert list(driver.scheduler.partitions[PartitionName("[rm1]default")].rejected) == ["r3", "r4"]
+    assert list(driver.partition.rejected) == ["r3", "r4"]
 
 
 def test_a_configuration_with_too_much_is_refused() -> None:
@@ -250,7 +245,7 @@ def test_a_partition_that_leaves_takes_all_with_it() -> None:
 def test_new_work_is_refused_while_memory_is_short() -> None:
     """New asks and RMs are refused with the reason; what exists is still taken."""
     driver = started(RmCaps())
-    driver.do(RefuseNewWork(shortage=Shortage.NEW, reason=SHORT))
+    driver.do(RefuseNewWork(shortage=MemoryShortage.NEW, reason=SHORT))
     told = driver.do(asks(ask("one", "new", vcore=1), ask("one", "old", on_node="n", vcore=1)))
     assert refused(told) == {"new": f"allocation new is refused: {SHORT}"}
     (failed,) = driver.do(RegisterRm(rm_id=RmId("other")))
@@ -261,7 +256,7 @@ def test_new_work_is_refused_while_memory_is_short() -> None:
 def test_an_rm_can_replay_while_memory_is_short() -> None:
     """An RM that registers again may replay all its allocations."""
     driver = started(RmCaps())
-    driver.do(RefuseNewWork(shortage=Shortage.NEW, reason=SHORT))
+    driver.do(RefuseNewWork(shortage=MemoryShortage.NEW, reason=SHORT))
     (again,) = driver.do(register(LEAF))
     assert isinstance(again, Registered)
     told = driver.do(nodes(node("n", vcore=100)), apps(app("one", "root.a")))
@@ -277,7 +272,7 @@ def test_a_small_rm_is_served_while_a_large_one_makes_memory_short() -> None:
     driver.do(asks(*(ask("one", f"k{number}", vcore=1) for number in range(100))))
     driver.do(register(LEAF, "small"), nodes(node("n", vcore=100), rm="small"))
     driver.do(apps(app("one", "root.a"), rm="small"))
-    driver.do(RefuseNewWork(shortage=Shortage.NEW, reason=SHORT))
+    driver.do(RefuseNewWork(shortage=MemoryShortage.NEW, reason=SHORT))
     assert refused(driver.do(asks(ask("one", "k", vcore=1), rm="small"))) == {}
     assert "k" in refused(driver.do(asks(ask("one", "k", vcore=1))))
 
@@ -289,7 +284,7 @@ def test_nothing_is_taken_while_memory_is_very_short() -> None:
     """
     driver = started(RmCaps())
     driver.do(asks(ask("one", "runs", vcore=1)))
-    driver.do(RefuseNewWork(shortage=Shortage.ALL, reason=SHORT))
+    driver.do(RefuseNewWork(shortage=MemoryShortage.ALL, reason=SHORT))
     (failed,) = driver.do(register(LEAF))
     assert isinstance(failed, RegistrationFailed)
     assert counts(driver).asks == 1
@@ -299,5 +294,5 @@ def test_nothing_is_taken_while_memory_is_very_short() -> None:
     told = driver.do(asks(ask("one", "old", on_node="n", vcore=1)), nodes(node("m", vcore=1)))
     assert refused(told) == {"old": f"allocation old is refused: {SHORT}"}
     assert reasons(told) == [f"node m is refused: {SHORT}"]
-    driver.do(RefuseNewWork(shortage=Shortage.NONE))
+    driver.do(RefuseNewWork(shortage=MemoryShortage.NONE))
     assert refused(driver.do(asks(ask("one", "old", on_node="n", vcore=1)))) == {}

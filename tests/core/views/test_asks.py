@@ -69,12 +69,12 @@ def test_what_is_assumed_is_an_ask() -> None:
     driver.do(asks(ask("one", "k1", vcore=6, predicate="p"), ask("one", "k2", vcore=6)))
     driver.do(asks(ask("one", "k3", vcore=7)))
 
-    report = driver.views.application(DEFAULT, "one")
+    report = driver.app("one")
     [shown] = driver.views.partitions()
-    holding, other = [driver.views.node(DEFAULT, name) for name in ("n1", "n2")]
+    holding, other = [driver.node(name) for name in ("n1", "n2")]
     on_nodes = [listed(driver.views.allocations_on(DEFAULT, name)) for name in ("n1", "n2")]
 
-    explained = last(driver.views.explain(DEFAULT, "one"))
+    explained = driver.explain("one")
 
     asked = listed(driver.views.asks(DEFAULT, "one"))
     assert [(item.ask.key, item.assumed_node) for item in asked] == [("k1", "n1"), ("k3", "")]
@@ -109,7 +109,7 @@ def test_an_application_that_is_counted_is_not_said_to_be_kept_by_its_own_place(
     occupied = replace(ask("", "other", on_node="n1", vcore=8), tags={"foreign": "default"})
     driver.do(asks(occupied), asks(ask("one", "k", vcore=5, created=START - 10)))
     assert last(driver.views.asks(DEFAULT, "one")).reserved_node == "n1"
-    explanation = last(driver.views.explain(DEFAULT, "one", "k"))
+    explanation = driver.explain("one", "k")
     assert [check.code for check in explanation.checks if not check.passed] == [
         "NO_NODE_FITS",
         "PREEMPTION_NOT_ALLOWED",
@@ -130,8 +130,8 @@ def test_what_is_ahead_of_an_ask_is_counted_right() -> None:
         (number for number in range(len(sizes)) if number not in (1, 2)),
         key=lambda number: (-wanted[number].priority, number),
     )
-    ahead = [last(driver.views.explain(DEFAULT, "one", f"k{n}")).asks_ahead for n in order]
+    ahead = [driver.explain("one", f"k{n}").asks_ahead for n in order]
     assert ahead == [*range(len(order))]
-    assert last(driver.views.explain(DEFAULT, "one", "")).key == f"k{order[0]}"
+    assert driver.explain("one", "").key == f"k{order[0]}"
     shown = listed(driver.views.asks(DEFAULT, "one"))
     assert [report.ask.key for report in shown] == [f"k{n}" for n in order]

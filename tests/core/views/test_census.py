@@ -45,22 +45,25 @@ def reasons(driver: Driver) -> Counter[str]:
 
 def test_asks_are_counted_by_queue_and_by_what_stops_them() -> None:
     """Each ask counts once, under the check that stopped it; what is placed counts no more."""
-    limits = "limits: [{limit: x, users: [bob], maxresources: {vcore: 1m}}]"
+    limits = "limits: [{limit: x, users: [bob], maxresources: {vcore: 2m}}]"
     driver = Driver()
     driver.do(
         register(config("[{name: a, resources: {max: {vcore: 4m}}}, {name: b}]", rest=limits)),
-        nodes(node("n1", vcore=10)),
+        nodes(node("n1", vcore=11)),
         apps(app("one", "root.a"), app("two", "root.b"), app("three", "root.b", user="bob")),
-        asks(*[ask("one", f"a{n}", vcore=3) for n in range(4)]),
-        asks(ask("two", "b1", vcore=9), ask("two", "b2", vcore=9), ask("three", "c", vcore=2)),
+        asks(*[ask("one", f"a{n}", vcore=3) for n in range(4)], ask("one", "wide", vcore=5)),
+        asks(ask("three", "c0", vcore=1), ask("three", "c", vcore=2), ask("three", "far", vcore=3)),
+        asks(ask("two", "b1", vcore=9), ask("two", "b2", vcore=9), ask("two", "huge", vcore=12)),
     )
     assert census(driver).pending == {
         ("root.a", "QUEUE_MAX_EXCEEDED"): 3,
+        ("root.a", "NEVER_FITS"): 1,
         ("root.b", "QUEUE_MAX_EXCEEDED"): 2,
         ("root.b", "USER_QUOTA_EXCEEDED"): 1,
+        ("root.b", "NEVER_FITS"): 2,
     }
     reasons(driver)
-    driver.do(nodes(node("n2", vcore=5)), releases(release("two", "b2"), release("two", "b1")))
+    driver.do(nodes(node("n2", vcore=5)), releases(*(release("two", key) for key in ("b2", "b1", "huge"))))
     driver.do(asks(ask("two", "b3", vcore=8)))
     assert census(driver).pending[QueuePath("root.b"), "NO_NODE_FITS"] == 1
 

@@ -45,11 +45,7 @@ def driver() -> Driver:
 
 def nodes_check(driver: Driver, app_id: str, key: str = "") -> NodesCheck:
     """The last check of an ask before preemption is asked about."""
-    [found] = [
-        check
-        for check in last(driver.views.explain(DEFAULT, app_id, key)).checks
-        if isinstance(check, NodesCheck)
-    ]
+    [found] = [check for check in driver.explain(app_id, key).checks if isinstance(check, NodesCheck)]
     return found
 
 
@@ -72,15 +68,15 @@ def test_a_report_says_for_whom_and_why_not(driver: Driver) -> None:
         {"vcore": 8_000},
         False,
     )
-    assert idle.reason.code == "QUEUE_MAX_EXCEEDED"
-    assert idle.reason.text == "exceeds the maximum of queue root.nightly by vcore=3"
+    assert idle.reason.code == "NEVER_FITS"
+    assert idle.reason.text == "can never start: wants vcore=8 of at most vcore=5 in queue root.nightly"
     assert START + 3 <= idle.idle_since <= START + 5
     assert (waiting.queue, waiting.idle_since) == ("root.etl", 0.0)
     assert waiting.reason == ("WAITS_FOR_ROOM", "waits for room on the node", {"vcore": 3_000})
     assert list(driver.views.reservations_of(DEFAULT, "etl")) == [waiting]
     assert listed(driver.views.reservations_on(DEFAULT, waiting.node_id)) == [waiting]
     assert driver.views.first_reservations(DEFAULT, waiting.node_id, 3) == (waiting,)
-    node_report = driver.views.node(DEFAULT, waiting.node_id)
+    node_report = driver.node(waiting.node_id)
     assert (node_report.reserved, dict(node_report.kept)) == (1, {"vcore": 7_000})
 
 
@@ -93,12 +89,12 @@ def test_explain_says_for_whom_nodes_are_reserved(driver: Driver) -> None:
     nightly, etl = check.reserved_for
     assert (nightly.queue, nightly.nodes, nightly.idle) == ("root.nightly", 3, 3)
     assert nightly.kept == {"vcore": 24_000}
-    assert nightly.reason.code == "QUEUE_MAX_EXCEEDED"
+    assert nightly.reason.code == "NEVER_FITS"
     assert (etl.nodes, etl.idle, etl.reason.code) == (1, 0, "WAITS_FOR_ROOM")
     assert check.more_queues == 0
     assert (
-        "4 reserved (3 for root.nightly: exceeds the maximum of queue root.nightly by "
-        "vcore=3; 1 for root.etl: waits for room on the node)"
+        "4 reserved (3 for root.nightly: can never start: wants vcore=8 of at most vcore=5 in queue "
+        "root.nightly; 1 for root.etl: waits for room on the node)"
     ) in check.message()
 
 
@@ -168,7 +164,7 @@ def test_very_many_reservations_of_a_node_come_one_by_one(driver: Driver) -> Non
     keys = [f"r{number}" for number in range(many)]
     driver.do(asks(*(ask("etl", key, vcore=9_000, required_node="n1") for key in keys)))
     driver.wait(1)
-    assert driver.views.node(DEFAULT, "n1").reserved == many
+    assert driver.node("n1").reserved == many
     first = driver.views.first_reservations(DEFAULT, "n1", 2)
     assert [(one.key, one.reason.code) for one in first] == [
         ("r0", "WAITS_FOR_ROOM"),
@@ -194,7 +190,7 @@ def test_a_reservation_may_end_while_somebody_reads(driver: Driver) -> None:
     [check] = [one for one in last(explaining).checks if isinstance(one, NodesCheck)]
     reasons = {found.queue: found.reason.code for found in check.reserved_for}
     assert reasons == {
-        "root.nightly": "QUEUE_MAX_EXCEEDED",
+        "root.nightly": "NEVER_FITS",
         "root.etl": "RESERVATION_ENDED",
     }
     assert listed(listing) == []
@@ -203,13 +199,13 @@ def test_a_reservation_may_end_while_somebody_reads(driver: Driver) -> None:
 def test_the_reason_agrees_with_the_review(driver: Driver) -> None:
     """A reservation has a check as its reason exactly where the review finds its ask idle."""
     idle_and_waiting(driver)
-    partition = driver.scheduler.partitions[DEFAULT]
+    partition = driver.partition
     reserved = partition.wakeups.reserved
     found = {one.key: one for one in reserved}
     assert {key: why_waits(partition, one).code for key, one in found.items()} == {
         key: "WAITS_FOR_ROOM"
         if holder_blocker(partition.check_context, reserved.holder(one)) is None
-        else "QUEUE_MAX_EXCEEDED"
+        else "NEVER_FITS"
         for key, one in found.items()
     }
 

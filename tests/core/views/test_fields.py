@@ -55,7 +55,7 @@ def test_reports_have_values_of_the_types_of_their_tables(driver: Driver) -> Non
 
 def test_amounts_of_a_report_stay_as_they_were(driver: Driver) -> None:
     """A report is of its moment: it has copies of the running totals."""
-    before = driver.views.queue(DEFAULT, "root").allocated
+    before = driver.queue("root").allocated
     assert before == {"vcore": 1}
     driver.do(asks(ask("one", "k2", vcore=1)))
     assert before == {"vcore": 1}

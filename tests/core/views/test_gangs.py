@@ -6,11 +6,10 @@ import pytest
 
 from licorne_core.messages.commands import NodeRefusal, PredicatePolicy, TerminationType
 from licorne_core.messages.reasons import PreemptionCheck
-from licorne_core.messages.reports import Explanation
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName
-from licorne_core.views.applications import AppReport, AskReport, TaskGroupReport
+from licorne_core.views.applications import AskReport, TaskGroupReport
 from support.core.builders import (
     answering,
     app,
@@ -26,7 +25,7 @@ from support.core.builders import (
     victim,
 )
 from support.core.driver import START, Driver, asked
-from support.core.steps import last, listed
+from support.core.steps import listed
 
 CONFIG = """
 partitions:
@@ -70,11 +69,6 @@ def driver() -> Driver:
     return started()
 
 
-def shown(driver: Driver) -> AppReport:
-    """The gang as it is reported."""
-    return driver.views.application(NAME, "gang")
-
-
 def waiting(driver: Driver) -> list[AskReport]:
     """Its asks."""
     return listed(driver.views.asks(NAME, "gang"))
@@ -85,21 +79,18 @@ def stopping(driver: Driver) -> dict[str, str]:
     return {item.key: why for item, why, *_ in listed(driver.views.allocations(NAME, "gang")) if why}
 
 
-def explained(driver: Driver, key: str) -> Explanation:
-    """The situation of one of its requests."""
-    return last(driver.views.explain(NAME, "gang", key))
-
-
 def groups(driver: Driver) -> list[tuple[str, int, int, int]]:
     """The task groups: name, count, replaced, timed out."""
-    return [(group.name, group.count, group.replaced, group.timed_out) for group in shown(driver).task_groups]
+    return [
+        (group.name, group.count, group.replaced, group.timed_out) for group in driver.app("gang").task_groups
+    ]
 
 
 @pytest.mark.parametrize(("style", "expected"), [("Hard", "Hard"), ("soft", "Soft"), ("", "Soft")])
 def test_a_gang_shows_what_it_asked_for_and_has(style: str, expected: str) -> None:
     """What its placeholders take is apart from what it runs; the queue counts both."""
     driver = started(style=style)
-    gang = shown(driver)
+    gang = driver.app("gang")
     assert (gang.placeholder_ask, gang.gang_style) == ({"vcore": 7}, expected)
     assert (gang.placeholder_allocated, gang.allocated) == ({"vcore": 7}, {})
     assert gang.placeholder_deadline == START + 60.0
@@ -109,14 +100,14 @@ def test_a_gang_shows_what_it_asked_for_and_has(style: str, expected: str) -> No
     )
     known = listed(driver.views.allocations(NAME, "gang"))
     assert [(item.ask.placeholder, why) for item, why, *_ in known] == [(True, "")] * 3
-    assert driver.views.queue(NAME, "root.a").allocated == {"vcore": 7}
+    assert driver.queue("root.a").allocated == {"vcore": 7}
 
 
 def test_an_application_without_a_gang_shows_none() -> None:
     """Nothing was asked for, and no time is running."""
     driver = started()
     driver.do(apps(app("plain", "root.a")))
-    plain = driver.views.application(NAME, "plain")
+    plain = driver.app("plain")
     assert (plain.placeholder_ask, plain.gang_style, plain.task_groups) == ({}, "", ())
     assert (plain.placeholder_allocated, plain.placeholder_deadline) == ({}, 0.0)
 
@@ -126,7 +117,8 @@ def test_members_that_are_placed_together_preempt_nobody(tags: dict[str, str]) -
     """An explanation promises no preemption for a gang that is placed whole, though its asks allow it."""
     driver = Driver()
     queues = "[{name: a, resources: {guaranteed: {vcore: 4}}, properties: {preemption.delay: 1s}}]"
-    driver.do(register(config(queues, properties="{topology.levels: rack}")), nodes(node("n1", vcore=1)))
+    driver.do(register(config(queues, properties="{topology.levels: rack}")), nodes(node("n1", vcore=2)))
+    driver.do(apps(app("first", "root.a")), asks(ask("first", "k", vcore=1)))
     is_elastic = "licorne/gang-min" in tags
     driver.do(apps(app("gang", "root.a", gang={} if is_elastic else {"vcore": 2}, tags=tags)))
     members = [
@@ -134,22 +126,22 @@ def test_members_that_are_placed_together_preempt_nobody(tags: dict[str, str]) -
     ]
     driver.do(asks(*members))
     driver.wait(30)
-    assert [check.text for check in explained(driver, "m0").checks if isinstance(check, PreemptionCheck)] == [
-        "members of a gang that is placed whole preempt nobody"
-    ]
+    assert [
+        check.text for check in driver.explain("gang", "m0").checks if isinstance(check, PreemptionCheck)
+    ] == ["members of a gang that is placed whole preempt nobody"]
 
 
 def test_an_ask_that_takes_a_place_says_whose(driver: Driver) -> None:
     """Until the RM has stopped the placeholder, the real one is an ask to it."""
     driver.do(asks(real("r", "g", 2)))
-    gang = shown(driver)
+    gang = driver.app("gang")
     assert [(item.ask.key, item.replaces, item.assumed_node) for item in waiting(driver)] == [("r", "p1", "")]
     assert (gang.pending_count, gang.allocation_count) == (1, 3)
     on_node = listed(driver.views.allocations_on(NAME, "n1"))
     assert stopping(driver) == {item.key: why for item, why, *_ in on_node if why} == {"p1": "replaced"}
     [partition] = driver.views.partitions()
     assert (partition.pending_asks, partition.allocations) == (1, 3)
-    ask_of_it, of_placeholder = explained(driver, "r"), explained(driver, "p1")
+    ask_of_it, of_placeholder = driver.explain("gang", "r"), driver.explain("gang", "p1")
     assert (ask_of_it.verdict, ask_of_it.summary, ask_of_it.node_id) == (
         "replacing",
         "runs on node n1 once the RM has stopped placeholder p1",
@@ -160,14 +152,14 @@ def test_an_ask_that_takes_a_place_says_whose(driver: Driver) -> None:
         "on node n1 until the RM has stopped it: r takes its place",
     )
     assert not of_placeholder.is_victim
-    assert explained(driver, "").key == "r"
+    assert driver.explain("gang", "").key == "r"
 
 
 def test_what_has_taken_a_place_says_so(driver: Driver) -> None:
     """Once the RM has confirmed, the real one runs and the placeholder counts as replaced."""
     driver.do(asks(real("r", "g", 2)))
     driver.do(releases(release("gang", "p1", why=TerminationType.PLACEHOLDER_REPLACED)))
-    gang = shown(driver)
+    gang = driver.app("gang")
     assert groups(driver) == [("g", 2, 1, 0), ("h", 1, 0, 0)]
     assert (gang.allocated, gang.placeholder_allocated) == ({"vcore": 2}, {"vcore": 5})
     known = listed(driver.views.allocations(NAME, "gang"))
@@ -177,7 +169,7 @@ def test_what_has_taken_a_place_says_so(driver: Driver) -> None:
         "r": True,
     }
     assert (waiting(driver), stopping(driver)) == ([], {})
-    assert explained(driver, "r").verdict == "allocated"
+    assert driver.explain("gang", "r").verdict == "allocated"
 
 
 def test_what_goes_to_another_node_is_shown_as_an_ask() -> None:
@@ -192,17 +184,17 @@ def test_what_goes_to_another_node_is_shown_as_an_ask() -> None:
     assert (there.nodes[0], there.allocate) == ("n2", True)
 
     def on_n2() -> tuple[int, int]:
-        report = driver.views.node(NAME, "n2")
+        report = driver.node("n2")
         assert report.allocated == {"vcore": 3}
         assert report.allocation_count == len(listed(driver.views.allocations_on(NAME, "n2")))
-        return report.allocation_count, shown(driver).pending_count
+        return report.allocation_count, driver.app("gang").pending_count
 
     assert on_n2() == (0, 1)
     assert [item.assumed_node for item in waiting(driver)] == ["n2"]
     driver.do(answering(there))
     assert on_n2() == (0, 1)
     assert [(item.replaces, item.assumed_node) for item in waiting(driver)] == [("q", "")]
-    assert explained(driver, "r").summary == "runs on node n2 once the RM has stopped placeholder q"
+    assert driver.explain("gang", "r").summary == "runs on node n2 once the RM has stopped placeholder q"
     assert [finding for finding in driver.views.audit(NAME) if finding] == []
     driver.do(releases(release("gang", "q", why=TerminationType.PLACEHOLDER_REPLACED)))
     assert on_n2() == (1, 0)
@@ -212,11 +204,11 @@ def test_placeholders_whose_time_is_up_are_being_stopped(driver: Driver) -> None
     """Each counts as timed out from then on, and the RM has to confirm it."""
     driver.do(asks(ask("gang", "runs", vcore=1)))
     driver.wait(61.0)
-    gang = shown(driver)
+    gang = driver.app("gang")
     assert groups(driver) == [("g", 2, 0, 2), ("h", 1, 0, 1)]
     assert stopping(driver) == dict.fromkeys(("p1", "p2", "q"), "timeout")
     assert gang.placeholder_deadline == 0.0
-    assert explained(driver, "q").summary == (
+    assert driver.explain("gang", "q").summary == (
         "on node n1 until the RM has stopped it: no real allocation takes its place"
     )
 
@@ -228,27 +220,27 @@ def test_an_ask_whose_place_the_rm_is_asked_about_is_assumed() -> None:
     asks_of_it = [(item.ask.key, item.replaces, item.assumed_node) for item in waiting(driver)]
     assert asks_of_it == [("r", "p1", "n1")]
     assert stopping(driver) == {}
-    matched = explained(driver, "r")
+    matched = driver.explain("gang", "r")
     assert (matched.verdict, matched.summary) == (
         "assumed",
         "runs on node n1 instead of placeholder p1 if the RM agrees",
     )
-    assert explained(driver, "p1").verdict == "allocated"
+    assert driver.explain("gang", "p1").verdict == "allocated"
     [partition] = driver.views.partitions()
     assert (partition.pending_asks, partition.allocations) == (1, 3)
 
 
 def test_a_victim_is_being_stopped_until_it_is_gone(driver: Driver) -> None:
     """It says for whom it has to go, and its queue what will be free."""
-    partition = driver.scheduler.partitions[NAME]
+    partition = driver.partition
     gang = partition.applications[AppId("gang")]
     driver.do(asks(ask("gang", "v", vcore=1)))
     partition.allocations.preempt(gang, gang.requests[AllocationKey("v")])
     partition.ledger.note(victim("v", "gang"))
     assert stopping(driver) == {"v": "preempted"}
-    leaf = driver.views.queue(NAME, "root.a")
+    leaf = driver.queue("root.a")
     assert (leaf.preempting, leaf.promised) == ({"vcore": 1}, {})
-    explanation = explained(driver, "v")
+    explanation = driver.explain("gang", "v")
     assert (explanation.verdict, explanation.is_victim) == ("stopping", True)
     assert explanation.summary == (
         "on node n1 until the RM has stopped it: preempted for ask k of application app, "
@@ -266,4 +258,4 @@ def test_asks_that_a_timeout_dropped_are_not_there(style: str, state: str) -> No
     driver.wait(60)
     for key, what in (("p3", "ask p3"), ("", "pending ask")):
         with pytest.raises(NotFound, match=f"application gang is {state} and has no {what}"):
-            explained(driver, key)
+            driver.explain("gang", key)

@@ -8,7 +8,6 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from support.core.builders import TIME, app, apps, ask, asks, node, nodes, register, victim
 from support.core.driver import Driver
-from support.core.steps import last
 
 CONFIG = """
 partitions:
@@ -34,7 +33,7 @@ def driver() -> Driver:
 @pytest.fixture
 def partition(driver: Driver) -> Partition:
     """The partition, whose ledger the tests write."""
-    return driver.scheduler.partitions[NAME]
+    return driver.partition
 
 
 def test_the_latest_victims_come_first(driver: Driver, partition: Partition) -> None:
@@ -72,7 +71,7 @@ def test_a_victim_that_is_gone_is_explained(
 ) -> None:
     """For whom and by which rule, whether its application is still there or not."""
     partition.ledger.note(victim("v", app_id, rule=rule, released=TIME))
-    explained = last(driver.views.explain(NAME, app_id, "v"))
+    explained = driver.explain(app_id, "v")
     assert (explained.verdict, explained.queue, explained.node_id) == (
         "preempted",
         "root.low",
@@ -87,17 +86,17 @@ def test_a_key_that_is_there_again_was_a_victim(driver: Driver, partition: Parti
     driver.do(asks(ask("low", "waits", vcore=99), ask("low", "never", vcore=99)))
     for key in ("there", "waits"):
         partition.ledger.note(victim(key, released=TIME))
-    explained = last(driver.views.explain(NAME, "low", "there"))
+    explained = driver.explain("low", "there")
     assert (explained.verdict, explained.summary) == ("allocated", "allocated on node n1")
     assert explained.is_victim
-    assert last(driver.views.explain(NAME, "low", "waits")).is_victim
-    assert not last(driver.views.explain(NAME, "low", "never")).is_victim
+    assert driver.explain("low", "waits").is_victim
+    assert not driver.explain("low", "never").is_victim
 
 
 def test_what_never_was_is_not_found(driver: Driver, partition: Partition) -> None:
     """An unknown key, or an unknown application, is the error that it was."""
     partition.ledger.note(victim("v"))
     with pytest.raises(NotFound, match="application low has no ask w"):
-        last(driver.views.explain(NAME, "low", "w"))
+        driver.explain("low", "w")
     with pytest.raises(NotFound, match="application nobody not found"):
-        last(driver.views.explain(NAME, "nobody", "v"))
+        driver.explain("nobody", "v")

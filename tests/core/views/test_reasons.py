@@ -26,12 +26,13 @@ def waiting(driver: Driver) -> dict[tuple[str, str, str], int]:
 
 def test_asks_count_under_what_stops_them_and_whose_limit_it_is() -> None:
     """The subject is the queue at its maximum, maybe above that of the asks, or the user in a queue."""
-    limits = "limits: [{limit: x, users: [bob], maxresources: {vcore: 1m}}]"
+    limits = "limits: [{limit: x, users: [bob], maxresources: {vcore: 2m}}]"
     driver = Driver()
     driver.do(
         register(config("[{name: a, queues: [{name: b}], resources: {max: {vcore: 4m}}}]", rest=limits)),
         nodes(node("n1", vcore=10), node("n2", vcore=2, memory=5)),
         apps(app("one", "root.a.b"), app("two", "root.a.b", user="bob")),
+        asks(ask("two", "b0", vcore=1)),
         asks(*[ask("one", f"a{n}", vcore=3) for n in range(4)], ask("two", "b1", vcore=2)),
     )
     assert waiting(driver) == {
@@ -47,10 +48,10 @@ def test_causes_are_what_most_nodes_lack() -> None:
     driver = Driver()
     driver.do(
         register(config("[{name: a}]")),
-        nodes(*[node(f"n{n}", vcore=4, memory=9) for n in range(3)]),
+        nodes(*[node(f"n{n}", vcore=4, memory=5) for n in range(3)], node("m", vcore=1, memory=9)),
         apps(app("one", "root.a")),
         asks(*[ask("one", f"a{n}", vcore=3) for n in range(3)]),
-        asks(ask("one", "b1", vcore=2), ask("one", "b2", vcore=2), ask("one", "wide", memory=10)),
+        asks(ask("one", "b1", vcore=2), ask("one", "b2", vcore=2), ask("one", "wide", vcore=4, memory=6)),
         asks(ask("one", "gone", vcore=1, required_node="x")),
     )
     causes: Counter[str] = Counter()
@@ -88,10 +89,10 @@ def test_of_very_many_classes_a_part_of_the_nodes_is_looked_at(monkeypatch: pyte
     driver = Driver()
     driver.do(
         register(config("[{name: a}]")),
-        nodes(*[node(f"n{n}", vcore=4) for n in range(10)]),
+        nodes(*[node(f"n{n}", vcore=4) for n in range(10)], node("m", memory=40)),
         apps(app("one", "root.a")),
-        asks(*[ask("one", f"k{n}", vcore=5 + n) for n in range(30)]),
+        asks(*[ask("one", f"k{n}", vcore=4, memory=5 + n) for n in range(30)]),
     )
     [row] = found(driver)
     assert (row.code, row.asks) == ("NO_NODE_FITS", 30)
-    assert row.causes == {"too small: vcore": 20, reasons.UNKNOWN: 10}
+    assert row.causes == {"too small: memory": 20, reasons.UNKNOWN: 10}

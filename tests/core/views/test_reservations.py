@@ -31,13 +31,13 @@ def test_everybody_shows_a_reservation(driver: Driver) -> None:
     [found] = listed(driver.views.reservations(DEFAULT))
     assert (found.node_id, found.app_id, found.key) == ("n1", "app-2", "k3")
     assert (found.time, found.required) == (START + 2, False)
-    reserved, free = [driver.views.node(DEFAULT, name) for name in ("n1", "n2")]
+    reserved, free = [driver.node(name) for name in ("n1", "n2")]
     assert (reserved.reserved, free.reserved) == (1, 0)
-    report = driver.views.application(DEFAULT, "app-2")
+    report = driver.app("app-2")
     assert report.reserved == 1
     assert list(driver.views.reservations_of(DEFAULT, "app-2")) == [found]
     assert [ask.reserved_node for ask in listed(driver.views.asks(DEFAULT, "app-2"))] == ["n1"]
-    other = driver.views.application(DEFAULT, "app-1")
+    other = driver.app("app-1")
     assert other.reserved == 0
     assert list(driver.views.reservations_of(DEFAULT, "app-1")) == []
     assert [ask.reserved_node for ask in listed(driver.views.asks(DEFAULT, "app-1"))] == [""]
@@ -47,8 +47,8 @@ def test_nothing_of_a_reservation_is_left(driver: Driver) -> None:
     """Once the ask is placed, no report speaks of its reservation."""
     driver.do(releases(release("app-1", "k1")))
     assert listed(driver.views.reservations(DEFAULT)) == []
-    assert all(driver.views.node(DEFAULT, name).reserved == 0 for name in ("n1", "n2"))
-    report = driver.views.application(DEFAULT, "app-2")
+    assert all(driver.node(name).reserved == 0 for name in ("n1", "n2"))
+    report = driver.app("app-2")
     assert (report.reserved, report.allocation_count) == (0, 1)
 
 

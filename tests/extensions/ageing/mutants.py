@@ -38,7 +38,7 @@ AGEING = (
     Defect(
         "moved-without-age",
         "moving:prepare",
-        drop("follow"),
+        drop("apply_leaf"),
         "an application that is moved ages as in the queue that it left",
         AGES,
         nth=1,

@@ -55,7 +55,7 @@ def served(driver: Driver, seconds: float, rival: str = "young", priority: int =
 
 def bonus(driver: Driver, app_id: str = "old") -> int:
     """What the age of the application adds to its priority."""
-    return driver.scheduler.partitions[DEFAULT].applications[AppId(app_id)].bonus
+    return driver.partition.applications[AppId(app_id)].bonus
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_reports_say_the_bonus() -> None:
     """The report of the application and the explanation of its ask have what its age adds."""
     driver = waiting(AGEING)
     driver.wait(180.0)
-    report, explained = driver.views.application(DEFAULT, "old"), driver.views.explain(DEFAULT, "old", "o")
+    report, explained = driver.app("old"), driver.views.explain(DEFAULT, "old", "o")
     assert (report.max_priority, report.age_bonus, last(explained).age_bonus) == (0, 3, 3)
-    assert driver.views.queue(DEFAULT, "root.a").priority == 3
+    assert driver.queue("root.a").priority == 3
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_priority_of_an_operator_ages_too() -> None:
 def test_a_reload_counts_at_once() -> None:
     """Turned on, changed and turned off: asks are as old as they are, and without it nothing is kept."""
     driver = waiting("")
-    partition = driver.scheduler.partitions[DEFAULT]
+    partition = driver.partition
     driver.wait(200.0)
     assert TIMER not in partition.timers
     found = []
@@ -168,7 +168,7 @@ def preempting(priority: int) -> Driver:
 def test_a_removed_partition_lets_go_of_all_that_aged() -> None:
     """Nothing of an application is kept, and no step of it is awaited, once its partition has gone."""
     driver = waiting(AGEING)
-    partition = driver.scheduler.partitions[DEFAULT]
+    partition = driver.partition
     assert TIMER in partition.timers
     driver.do(RemoveRm(rm_id=RmId("rm1")))
     assert TIMER not in partition.timers

@@ -13,7 +13,7 @@ BACK_OFF = (
     ),
     Defect(
         "back-off-outlives-its-application",
-        "BackOffs.gone",
+        "BackOffs.app_gone",
         drop("cancel"),
         "the end of a back-off is awaited though the application is gone",
         ("extensions/back_off/test_back_off",),

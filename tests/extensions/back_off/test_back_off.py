@@ -4,13 +4,11 @@ import pytest
 
 from licorne_core.extensions.back_off.extension import TIMER
 from licorne_core.values.errors import InvariantBroken
-from licorne_core.values.ids import AppId, PartitionName
+from licorne_core.values.ids import AppId
 from licorne_core.views.audit.invariants import check_invariants
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, remove_apps
 from support.core.driver import Driver, keys
-from support.core.steps import last
 
-DEFAULT = PartitionName("[rm1]default")
 PROPERTIES = "{application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 9s}"
 
 
@@ -28,7 +26,7 @@ def backing_off() -> Driver:
 
 def end_of(core: Driver) -> object:
     """The end of the back-off, as a report has it."""
-    return core.views.application(DEFAULT, AppId("app")).extended["backoff_until"]
+    return core.app("app").extended["backoff_until"]
 
 
 def test_a_back_off_ends_at_its_time() -> None:
@@ -37,14 +35,14 @@ def test_a_back_off_ends_at_its_time() -> None:
     assert end_of(core) == core.now + 9
     assert keys(core.do(nodes(node("n3", vcore=11)))) == []
     assert keys(core.wait(8.9)) == []
-    assert "backs off" in last(core.views.explain(DEFAULT, "app", "small")).summary
+    assert "backs off" in core.explain("app", "small").summary
     assert (keys(core.wait(0.2)), end_of(core)) == (["big", "small"], 0.0)
 
 
 def test_an_application_that_is_gone_awaits_no_end() -> None:
     """Nothing is due after its partition has lost it."""
     core = backing_off()
-    (partition,) = core.scheduler.partitions.values()
+    partition = core.partition
     assert partition.timers.deadline(TIMER) == core.now + 9
     core.do(remove_apps("app"))
     assert partition.timers.deadline(TIMER) is None
@@ -53,7 +51,7 @@ def test_an_application_that_is_gone_awaits_no_end() -> None:
 def test_a_lost_end_is_found() -> None:
     """The audit says so of an application that would back off for ever."""
     core = backing_off()
-    (partition,) = core.scheduler.partitions.values()
+    partition = core.partition
     extension = partition.check_context.extensions["back_off"]
     extension._ends.cancel(partition.applications[AppId("app")])
     with pytest.raises(InvariantBroken, match=r"A4: .* backs off until None"):

@@ -10,12 +10,9 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker, first_exceeded
-from licorne_core.values.ids import AppId, PartitionName, QueuePath, UserGroup
+from licorne_core.values.ids import AppId, QueuePath, UserGroup
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver, keys
-from support.core.steps import last
-
-DEFAULT = PartitionName("[rm1]default")
 
 
 def application(
@@ -100,7 +97,7 @@ def test_a_back_off_spares_asks_that_have_a_node_reserved() -> None:
     )
     core.wait(3)
     core.do(asks(ask("own", "small", vcore=1)))
-    assert "backs off" in last(core.views.explain(DEFAULT, "own", "small")).summary
+    assert "backs off" in core.explain("own", "small").summary
     assert keys(core.do(releases(release("fill", "f1")))) == ["big"]
-    assert "backs off" in last(core.views.explain(DEFAULT, "own", "small")).summary
+    assert "backs off" in core.explain("own", "small").summary
     assert keys(core.wait(9)) == ["small"]

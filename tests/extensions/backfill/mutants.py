@@ -123,4 +123,25 @@ BACKFILL = (
         "a start is planned by what was on a node when it was read first",
         ("extensions/backfill/test_shadows", "extensions/backfill/test_start_sets"),
     ),
+    Defect(
+        "ends-are-not-looked-at",
+        "PlannedStarts._is_due",
+        swap("shadow . ends_read != self . _budget . ends", "False"),
+        "after an early end others pass a start that could be earlier by now",
+        ("lab/simulation/test_textbook",),
+    ),
+    Defect(
+        "idle-nodes-are-held",
+        "RoomInTime.order",
+        swap("- time", "time"),
+        "a gang holds idle nodes, though others are free by its start",
+        ("lab/simulation/test_textbook",),
+    ),
+    Defect(
+        "sure-nodes-are-left",
+        "RoomInTime.order",
+        swap("end . unsure", "False"),
+        "a gang holds nodes whose ends are only learnt, and leaves idle ones to others",
+        ("extensions/backfill/test_shadows",),
+    ),
 )

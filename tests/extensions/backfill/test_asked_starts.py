@@ -12,7 +12,7 @@ from licorne_core.messages.commands import (
     PredicatePolicy,
 )
 from licorne_core.messages.effects import Effect
-from licorne_core.values.ids import NodeId, PartitionName, RmId
+from licorne_core.values.ids import NodeId, RmId
 from licorne_core.values.tags import RUNTIME
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import START, Driver
@@ -54,7 +54,7 @@ def answer(driver: Driver, check: int, refused: Sequence[str] = ()) -> list[Effe
 
 def starts(driver: Driver) -> list[tuple[float, list[str]]]:
     """Seconds from the beginning, and nodes, of the starts that are held."""
-    shadows = starts_of(driver.scheduler.partitions[PartitionName("[rm1]default")]).shadows
+    shadows = starts_of(driver.partition).shadows
     return [(one.start - START, [str(node.node_id) for node in one.nodes]) for one in shadows]
 
 

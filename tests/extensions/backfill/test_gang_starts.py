@@ -10,7 +10,6 @@ import pytest
 from licorne_core.extensions.backfill.extension import starts_of
 from licorne_core.extensions.backfill.shadows import ShadowStart
 from licorne_core.messages.commands import NewApplication
-from licorne_core.values.ids import PartitionName
 from licorne_core.values.slices import Tuning
 from licorne_core.values.tags import RUNTIME
 from support.core.builders import app, apps, ask, asks, node, nodes, register, release, releases
@@ -149,7 +148,7 @@ def _told(run: Run) -> dict[str, str]:
 
 def shadow_of(driver: Driver) -> ShadowStart | None:
     """The shadow start of the gang, if it holds one."""
-    return next(iter(starts_of(driver.scheduler.partitions[PartitionName("[rm1]default")]).shadows), None)
+    return next(iter(starts_of(driver.partition).shadows), None)
 
 
 def slots(cluster: Cluster, inside: Sequence[str]) -> int:

@@ -9,7 +9,7 @@ from licorne_core.extensions.backfill.extension import starts_of
 from licorne_core.extensions.backfill.runtimes import FEWEST_SAMPLES, Confidence
 from licorne_core.messages.commands import NodeAction, TerminationType
 from licorne_core.values.asks import Shape
-from licorne_core.values.ids import PartitionName, QueuePath
+from licorne_core.values.ids import QueuePath
 from support.core.builders import (
     app,
     apps,
@@ -25,13 +25,12 @@ from support.core.builders import (
 )
 from support.core.driver import Driver
 
-DEFAULT = PartitionName("[rm1]default")
 KEYS = [f"k{i}" for i in range(FEWEST_SAMPLES)]
 
 
 @pytest.fixture
 def driver() -> Driver:
-    """As many allocations of one shape as a median needs, which begin at once."""
+    """As many allocations of one shape as a learnt runtime needs, which begin at once."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}]", properties="{backfill: easy}")),
@@ -45,7 +44,7 @@ def driver() -> Driver:
 
 def learnt(driver: Driver) -> tuple[float | None, Confidence]:
     """What the partition expects of the next ask."""
-    runtimes = starts_of(driver.scheduler.partitions[DEFAULT]).runtimes
+    runtimes = starts_of(driver.partition).runtimes
     assert runtimes is not None
     return runtimes.expected(QueuePath("root.a"), Shape({"memory": 1}))
 

@@ -33,7 +33,7 @@ def core(*sizes: int, queues: str = "[{name: a}]") -> Driver:
 
 def learn(driver: Driver, runtimes: Mapping[int, float], queue: str = "root.a") -> None:
     """Asks of these sizes have run for so many seconds."""
-    known = starts_of(driver.scheduler.partitions[DEFAULT]).runtimes
+    known = starts_of(driver.partition).runtimes
     assert known is not None
     for size, seconds in runtimes.items():
         for _ in range(FEWEST_SAMPLES):
@@ -132,7 +132,7 @@ def test_an_ask_of_a_node_waits_for_that() -> None:
     driver.do(asks(ask("app", "k1", memory=2)))
     driver.wait(10)
     driver.do(asks(ask("app", "k2", memory=2)))
-    (busy,) = driver.scheduler.partitions[DEFAULT].nodes.by_id[NodeId("n2")].allocations
+    (busy,) = driver.partition.nodes.by_id[NodeId("n2")].allocations
     driver.do(asks(ask("app", "own", memory=2, required_node="n2")))
     assert (busy.key, expected(driver, "own")[0]) == ("k2", 110.0)
 
@@ -217,7 +217,7 @@ def test_what_ends_at_one_time_is_looked_at_once_for_each_class(monkeypatch: pyt
 def test_a_guess_does_not_go_on_beyond_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor where all nodes have room at one time for very many classes."""
     driver = waiting_for_one_end(30, 1, 40)
-    partition = driver.scheduler.partitions[DEFAULT]
+    partition = driver.partition
     own, app = starts_of(partition), partition.applications[AppId("app")]
     most = 3_000
     monkeypatch.setattr(projection, "MOST_LOOKS", most)

@@ -8,13 +8,11 @@ import pytest
 
 from licorne_core.extensions.backfill.extension import starts_of
 from licorne_core.messages.effects import Effect
-from licorne_core.values.ids import PartitionName
 from support.core.batch import Batch
 from support.core.driver import START
 from support.reference_backfill import Job, first_come, outcome, played
 
 NODES, RACK = 6, 3
-DEFAULT = PartitionName("[rm1]default")
 
 
 class Told(Batch):
@@ -31,7 +29,7 @@ class Told(Batch):
 
     def _hear(self, effects: Sequence[Effect], now: float) -> None:
         super()._hear(effects, now)
-        for shadow in starts_of(self.driver.scheduler.partitions[DEFAULT]).shadows:
+        for shadow in starts_of(self.driver.partition).shadows:
             number = int(shadow.app.app_id.removeprefix("job-"))
             self.told.setdefault(number, shadow.first_told - START)
 

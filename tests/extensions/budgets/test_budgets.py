@@ -135,10 +135,12 @@ def test_a_child_counts_in_its_parents() -> None:
 def test_members_are_those_that_patterns_describe() -> None:
     """RM, partition and queue all have to fit; a queue stands for everything below it."""
     driver = joined("one", "two")
-    driver.do(apps(app("below", "root.b.c"), rm="two"))
-    driver.do(budgets(budget(members=(BudgetPattern(rm="t*", queue="root.b"),), memory=1)))
+    driver.do(*(apps(app("below", "root.b.c"), rm=rm) for rm in ("one", "two")))
+    own, spare = BudgetPattern(rm="t*", queue="root.b"), BudgetPattern(partition="spare")
+    driver.do(budgets(budget(members=(own,), memory=1), budget("spare", (spare,), memory=0)))
     assert wants(driver, "one", "k1", "k2", memory=1) == ["k1", "k2"]
     assert wants(driver, "two", "k1", "k2", memory=1) == ["k1", "k2"]
+    assert wants(driver, "one", "b1", "b2", app_id="below", memory=1) == ["b1", "b2"]
     assert wants(driver, "two", "b1", "b2", app_id="below", memory=1) == ["b1"]
 
 

@@ -116,6 +116,12 @@ def test_wildcards_are_bounded() -> None:
     assert "1001 members with a wildcard in the path of a queue" in problem
 
 
+def test_members_at_their_bounds_are_taken() -> None:
+    """The longest pattern, and any number of members for all queues: no leaf is compared with these."""
+    budgets = [Budget(name=f"b{number}", limit={}, members=(BudgetPattern(),) * 91) for number in range(11)]
+    check_budgets([*budgets, Budget(name="a", limit={}, members=(BudgetPattern(rm="r" * 1024),))])
+
+
 @pytest.mark.parametrize(
     ("budgets", "problem"),
     [

@@ -8,10 +8,10 @@ from licorne_core.extensions.drains.messages import Cordon, NodeSchedulableSet
 from licorne_core.messages.commands import NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect, OperatorRefusal, OperatorRefused
 from licorne_core.messages.operators import Marks, OperatorMark
-from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
+from licorne_core.values.ids import NodeId, PartitionName, QueuePath
 from support.core.builders import answering, app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import Driver, asked, heard, placed
-from support.core.steps import last, listed
+from support.core.steps import listed
 
 DEFAULT = PartitionName("[rm1]default")
 ANN = OperatorMark(by="ann", time=1_700_000_000.0, message="disk")
@@ -33,7 +33,7 @@ def outcome(effects: list[Effect]) -> NodeSchedulableSet:
 
 def schedulable(driver: Driver, node_id: str = "n1") -> bool:
     """Whether new allocations may go to the node."""
-    return driver.views.node(DEFAULT, NodeId(node_id)).schedulable
+    return driver.node(node_id).schedulable
 
 
 def test_a_drained_node_gets_nothing_until_it_is_undrained() -> None:
@@ -101,12 +101,12 @@ def test_a_registration_brings_the_marks_of_operators() -> None:
     }
     driver.do(replace(register(config("[{name: a}]")), marks=marks), nodes(node("n1", vcore=10)))
     assert not schedulable(driver)
-    assert driver.views.node(DEFAULT, NodeId("n1")).closed == ANN
-    queue = driver.views.queue(DEFAULT, "root.a")
+    assert driver.node("n1").closed == ANN
+    queue = driver.queue("root.a")
     assert (queue.state, queue.stop) == ("Stopped", ANN)
     driver.do(start("root.a"), cordon("n1", schedulable=True))
     assert schedulable(driver)
-    queue = driver.views.queue(DEFAULT, "root.a")
+    queue = driver.queue("root.a")
     assert (queue.state, queue.stop) == ("Active", None)
 
 
@@ -115,10 +115,10 @@ def test_explain_says_that_nodes_are_drained() -> None:
     driver = cluster()
     driver.do(replace(cordon("n1"), mark=ANN), nodes(node("n2", NodeAction.DRAIN_NODE)))
     driver.do(asks(ask("app", "k", vcore=1)))
-    report = last(driver.views.explain(DEFAULT, AppId("app"), "k"))
+    report = driver.explain("app", "k")
     assert report.summary == 'fits on none of 2 nodes: 1 cordoned (n1 by ann: "disk"), 1 unschedulable'
-    assert driver.views.node(DEFAULT, NodeId("n1")).closed
-    assert not driver.views.node(DEFAULT, NodeId("n2")).closed
+    assert driver.node("n1").closed
+    assert not driver.node("n2").closed
 
 
 def test_what_is_assumed_on_a_node_waits_again_when_it_is_drained() -> None:
@@ -143,7 +143,7 @@ def test_reservations_on_a_drained_node_end() -> None:
     (reservation,) = driver.views.first_reservations(DEFAULT, "n1", 2)
     assert reservation.key == "large"
     driver.do(cordon("n1"))
-    assert driver.views.node(DEFAULT, NodeId("n1")).reserved == 0
+    assert driver.node("n1").reserved == 0
     assert placed(driver.do(cordon("n2", schedulable=True))) == [("app", "large", "n2")]
 
 

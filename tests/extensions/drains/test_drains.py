@@ -15,11 +15,10 @@ from licorne_core.messages.commands import BeginReplay, EndReplay, NodeAction, R
 from licorne_core.messages.effects import Effect, OperatorRefused
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.errors import InvariantBroken
-from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId
+from licorne_core.values.ids import NodeId, PartitionName, RmId
 from licorne_core.values.timers import Due, Timer
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import START, Driver, heard, placed, released
-from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 ANN = OperatorMark(by="ann", time=START, message="disk")
@@ -43,7 +42,7 @@ def stopped(effects: Iterable[Effect]) -> list[str]:
 
 def progress(driver: Driver) -> DrainReport:
     """Progress of the drain of n1."""
-    report = driver.views.node(DEFAULT, NodeId("n1")).extended["drain"]
+    report = driver.node("n1").extended["drain"]
     assert isinstance(report, DrainReport)
     return report
 
@@ -111,11 +110,11 @@ def test_a_drain_is_done_when_all_are_gone() -> None:
     driver = cluster("a")
     driver.do(replace(drain("n1"), mark=ANN))
     confirm(driver, "a")
-    report = driver.views.node(DEFAULT, NodeId("n1"))
+    report = driver.node("n1")
     assert report.closed == ANN
     assert (progress(driver).remaining, progress(driver).allocations) == (0, 1)
     driver.do(cordon("n1", schedulable=True))
-    report = driver.views.node(DEFAULT, NodeId("n1"))
+    report = driver.node("n1")
     assert (report.schedulable, report.closed, report.extended["drain"]) == (True, None, None)
 
 
@@ -132,7 +131,7 @@ def test_a_cordon_does_not_end_a_drain() -> None:
     driver = cluster("a", "b")
     driver.do(replace(drain("n1", 20), mark=ANN), cordon("n1"))
     assert stopped(driver.wait(10)) == ["a"]
-    assert driver.views.node(DEFAULT, NodeId("n1")).closed == ANN
+    assert driver.node("n1").closed == ANN
 
 
 def test_another_drain_replaces_the_first() -> None:
@@ -218,13 +217,11 @@ def test_the_reason_is_told_everywhere() -> None:
         'NODE n1 SET DETAILS_NONE: drained by ann: "disk"',
         "REQUEST a NONE DETAILS_NONE app vcore=1: Preempted to drain node n1",
     ]
-    assert last(driver.views.explain(DEFAULT, AppId("app"), "a")).summary == (
+    assert driver.explain("app", "a").summary == (
         'on node n1 until the RM has stopped it: node drained by ann: "disk"'
     )
     confirm(driver, "a")
-    assert last(driver.views.explain(DEFAULT, AppId("app"), "a")).summary == (
-        "preempted on node n1 because its node was drained"
-    )
+    assert driver.explain("app", "a").summary == ("preempted on node n1 because its node was drained")
     (record,) = driver.views.preemptions(DEFAULT, "", "")
     assert (record.rule.value, record.beneficiary_app_id, record.beneficiary_queue) == ("drain", "", None)
 
@@ -233,9 +230,9 @@ def test_a_victim_counts_as_others_do() -> None:
     """Its queue has it as preempting until the RM confirms."""
     driver = cluster("a")
     driver.do(drain("n1"))
-    assert driver.views.queue(DEFAULT, "root.a").preempting == {"vcore": 1}
+    assert driver.queue("root.a").preempting == {"vcore": 1}
     confirm(driver, "a")
-    assert driver.views.queue(DEFAULT, "root.a").preempting == {}
+    assert driver.queue("root.a").preempting == {}
 
 
 @pytest.mark.parametrize("name", ["nowhere", ""])
@@ -266,7 +263,7 @@ def test_a_slip_in_the_books_is_noticed(slip: Callable[[Drains], None]) -> None:
     """The recount compares terms, nodes and times."""
     driver = cluster("1a", "2b")
     driver.do(drain("n1", 60))
-    (partition,) = driver.scheduler.partitions.values()
+    partition = driver.partition
     own = partition.points.named(NAME)
     assert isinstance(own, Drains)
     own.recount(partition.applications, settled=True)

@@ -1,7 +1,7 @@
 """Elastic gangs: whole steps, growth last and stopped first, a minimum that is never torn."""
 
 from mutants.defect import Defect
-from mutants.operators import swap, without
+from mutants.operators import drop, never, swap, without
 
 _FILE = "extensions/elastic/test_elastic_gangs"
 _SEARCH = "standard/preemption/test_search"
@@ -77,5 +77,90 @@ ELASTIC = (
         swap("GROWTH", "kind"),
         "a step of growth is not stopped before what is younger",
         (f"{_FILE}::test_growth_goes_before_what_is_younger", _EXHAUSTIVE),
+    ),
+    Defect(
+        "gangs-of-nobody",
+        "read_members",
+        swap("0 <", "0 <="),
+        "a gang of no members is taken",
+        ("extensions/elastic/test_elastic_gangs::test_terms_that_contradict_each_other_are_refused",),
+    ),
+    Defect(
+        "steps-without-a-minimum",
+        "read_elastic",
+        never("least"),
+        "a step without a minimum is taken",
+        ("extensions/elastic/test_elastic_gangs::test_terms_that_contradict_each_other_are_refused",),
+        nth=1,
+    ),
+    Defect(
+        "maximum-between-steps",
+        "read_elastic",
+        never("step"),
+        "a maximum that no whole step reaches is taken",
+        ("extensions/elastic/test_elastic_gangs::test_terms_that_contradict_each_other_are_refused",),
+    ),
+    Defect(
+        "leaving-and-staying",
+        "Elastic.mark_leaving",
+        drop("_forget"),
+        "a member that is being stopped is stopped with its step again",
+        ("extensions/elastic/test_elastic_gangs::test_members_that_are_leaving_count_for_no_minimum",),
+    ),
+    Defect(
+        "not-behind-at-its-minimum",
+        "Elastic._count",
+        swap(">=", ">"),
+        "growth comes before other applications",
+        ("extensions/elastic/test_elastic_gangs::test_asks_without_a_task_group_go_by_themselves",),
+    ),
+    Defect(
+        "never-grows",
+        "Elastic.wanted",
+        swap("stay < least", "stay <= least"),
+        "a gang at its minimum asks for no step more",
+        ("extensions/elastic/test_elastic_gangs::test_members_of_several_shapes_are_placed_in_order",),
+    ),
+    Defect(
+        "never-full",
+        "Elastic.wanted",
+        swap("> most", ">= most"),
+        "a gang never reaches its maximum",
+        ("extensions/elastic/test_elastic_gangs::test_the_maximum_is_the_end_of_growth",),
+    ),
+    Defect(
+        "gone-and-still-a-member",
+        "Elastic.remove_booked",
+        drop("_forget"),
+        "a step has a member that has gone",
+        ("extensions/elastic/test_elastic_gangs::test_the_maximum_is_the_end_of_growth",),
+    ),
+    Defect(
+        "steps-from-the-front",
+        "Elastic.whole",
+        swap("range ( least ,", "range(0,"),
+        "the minimum is stopped as if it were steps",
+        ("extensions/elastic/test_elastic_gangs::test_members_of_several_shapes_are_placed_in_order",),
+    ),
+    Defect(
+        "minimum-of-those-that-leave",
+        "Elastic.wanted",
+        swap("self . size - self . leaving", "self.size"),
+        "members that are being stopped are not replaced",
+        ("extensions/elastic/test_elastic_gangs::test_members_wait_no_longer_once_others_are_spared",),
+    ),
+    Defect(
+        "no-more-than-most",
+        "read_members",
+        swap("<= MAX_MEMBERS", "< MAX_MEMBERS"),
+        "the largest gang that is allowed is refused",
+        ("extensions/elastic/test_elastic_gangs::test_terms_at_their_bounds_are_taken",),
+    ),
+    Defect(
+        "gangs-of-one-size",
+        "read_elastic",
+        swap("most < least", "most <= least"),
+        "a gang whose maximum is its minimum is refused",
+        ("extensions/elastic/test_elastic_gangs::test_terms_at_their_bounds_are_taken",),
     ),
 )

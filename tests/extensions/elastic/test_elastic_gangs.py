@@ -10,7 +10,7 @@ from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
 from licorne_core.messages.commands import NodeAction, UpdateAllocations
 from licorne_core.messages.effects import Effect
 from licorne_core.values.asks import Ask
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
 from licorne_core.views.explain import explain
 from support.core.builders import (
     RM,
@@ -29,7 +29,6 @@ from support.core.builders import (
 from support.core.driver import Driver, placed, records, refused, refused_apps, released
 from support.core.steps import last
 
-NAME = PartitionName("[rm1]default")
 TWO = "[{name: a, resources: {guaranteed: {memory: 4}}, properties: {preemption.delay: 1s}}, {name: b}]"
 
 
@@ -71,14 +70,14 @@ def claim(key: str, memory: int = 1) -> Ask:
 
 def size(driver: Driver, name: str = "job") -> int:
     """Members that run."""
-    found = driver.scheduler.partitions[NAME].applications[AppId(name)]
+    found = driver.partition.applications[AppId(name)]
     assert isinstance(found.gang.units, Elastic)
     return found.gang.units.size
 
 
 def why(driver: Driver, key: str, name: str = "job") -> list[str]:
     """Code of the first check that an ask fails."""
-    partition = driver.scheduler.partitions[NAME]
+    partition = driver.partition
     report = last(explain(partition, partition.applications[AppId(name)], AllocationKey(key)))
     return [check.code for check in report.checks if not check.passed][:1]
 
@@ -177,7 +176,7 @@ def test_members_that_are_leaving_count_for_no_minimum() -> None:
     """A gang of which a drain stops a member needs another one, before all that grows."""
     driver = cluster(4)
     assert len(elastic(driver, 2, "2")) == 2
-    partition = driver.scheduler.partitions[NAME]
+    partition = driver.partition
     app = partition.applications[AppId("job")]
     partition.allocations.preempt(app, app.requests[AllocationKey("m1")])
     assert app.gang.units is not None
@@ -299,7 +298,7 @@ def test_members_wait_no_longer_once_others_are_spared() -> None:
     driver.do(apps(app("daemons", "root.b")))
     driver.do(asks(ask("daemons", "d", required_node="n0", policy="o", memory=2)))
     assert placed(driver.do(more("job", 5))) == []
-    there = driver.scheduler.partitions[NAME].nodes.by_id[NodeId("n0")].allocations
+    there = driver.partition.nodes.by_id[NodeId("n0")].allocations
     effects = driver.do(releases(*(release("job", one.key) for one in there)))
     assert [key for _, key, _ in placed(effects)] == ["d", "m4", "m5"]
 
@@ -328,7 +327,7 @@ def test_with_backfill_the_minimum_holds_a_start_and_growth_none() -> None:
     driver.do(asks(ask("runs", "r", memory=3, tags={"licorne/runtime": "100"})))
     assert elastic(driver, 6, "4,6,2") == []
     driver.wait(5)
-    [shadow] = starts_of(driver.scheduler.partitions[NAME]).shadows
+    [shadow] = starts_of(driver.partition).shadows
     assert (shadow.request.key, len(shadow.members)) == ("m0", 4)
     driver.do(apps(app("late", "root.a")))
     assert placed(driver.do(asks(ask("late", "k", memory=1)))) == []
@@ -346,7 +345,7 @@ def test_a_gang_holds_one_start_whoever_is_to_start_next(mode: str) -> None:
     driver.wait(5)
     driver.do(more("job", 1, priority=1))
     driver.wait(200)
-    shadows = starts_of(driver.scheduler.partitions[NAME]).shadows
+    shadows = starts_of(driver.partition).shadows
     assert [shadow.request.key for shadow in shadows] == ["m1"]
 
 
@@ -372,6 +371,14 @@ def test_terms_that_contradict_each_other_are_refused(tags: dict[str, str], word
     assert refused_apps(driver.do(apps(app("job", "root.b", tags=tags)))) == {"job": words}
 
 
+@pytest.mark.parametrize("terms", ["100000", "4,4"])
+def test_terms_at_their_bounds_are_taken(terms: str) -> None:
+    """The largest minimum, and a maximum that leaves no growth."""
+    driver = cluster(1)
+    elastic(driver, 1, terms)
+    assert driver.app("job").state == "Accepted"
+
+
 def test_an_elastic_gang_has_no_placeholders() -> None:
     """Neither is the application taken with a placeholderAsk, nor a placeholder in an elastic gang."""
     driver = cluster(1)
@@ -385,7 +392,7 @@ def test_an_elastic_gang_has_no_placeholders() -> None:
 
 def shown(driver: Driver, name: str) -> tuple[int, ...] | None:
     """What the report of an application says: size, members that leave, minimum, maximum and step."""
-    found = driver.views.application(NAME, name).extended["elastic"]
+    found = driver.app(name).extended["elastic"]
     return None if found is None else astuple(found)
 
 

@@ -45,7 +45,7 @@ FAIR_MEMORY = (
     Defect(
         "usage-goes-with-the-queue",
         "FairMemory.removed",
-        swap("self . _rests (", "self._drop("),
+        swap("self . _detach (", "self._drop("),
         "a dynamic queue that comes back has used nothing",
         SHARES,
     ),

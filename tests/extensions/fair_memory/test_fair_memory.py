@@ -146,6 +146,17 @@ def test_users_of_a_fair_leaf_are_ordered_by_what_they_used() -> None:
     assert decayed(driver, "root.a", "bob") > decayed(driver, "root.a", "ann") * 0.4
 
 
+def test_users_who_have_used_nothing_are_ordered_by_what_they_have() -> None:
+    """A user with one application gets as much at first as one with nine."""
+    text = config("[{name: a, properties: {application.sort.policy: fair, fairshare.half-life: 1h}}]")
+    driver = Driver()
+    driver.do(register(text), nodes(node("n1", vcore=20)), apps(app("ann", "root.a", user="ann")))
+    driver.do(apps(*(app(f"ben{number}", "root.a", user="ben") for number in range(9))))
+    names = ["ann", *(f"ben{number}" for number in range(9))]
+    made = (ask(name, f"{name}-{number}", vcore=1) for name in names for number in range(20))
+    assert [app_id for app_id, *_ in placed(driver.do(asks(*made)))].count("ann") == 10
+
+
 def test_a_dynamic_queue_comes_back_with_what_it_used() -> None:
     """A queue that is removed because it is empty has its usage when it is created again."""
     text = config(

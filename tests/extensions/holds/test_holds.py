@@ -13,11 +13,12 @@ from licorne_core.extensions.holds.messages import (
     ApplicationMarks,
     MarksEnded,
 )
+from licorne_core.handlers.turn import LOOK_TIME
 from licorne_core.messages.commands import BeginReplay, EndReplay, NodeAction, PredicatePolicy
-from licorne_core.messages.effects import ApplicationsUpdated, Effect, OperatorRefusal, OperatorRefused
+from licorne_core.messages.effects import Effect, OperatorRefusal, OperatorRefused
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.errors import InvariantBroken
-from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId
+from licorne_core.values.ids import AppId, PartitionName, QueuePath, RmId
 from licorne_core.values.slices import Tuning
 from support.core.builders import (
     RM,
@@ -35,7 +36,7 @@ from support.core.builders import (
     releases,
     remove_apps,
 )
-from support.core.driver import Driver, asked, heard, keys, placed, released
+from support.core.driver import Driver, asked, heard, keys, messages, placed, released
 from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
@@ -49,12 +50,6 @@ def cluster(queues: str = QUEUES, predicates: PredicatePolicy | None = None, vco
     driver.do(nodes(node("n2", NodeAction.CREATE_DRAIN, vcore=10)))
     driver.do(apps(app("app", "root.a"), app("other", "root.a")))
     return driver
-
-
-def told(effects: list[Effect]) -> list[tuple[str, str]]:
-    """The states that the RM hears of, with their messages."""
-    found = [effect for effect in effects if isinstance(effect, ApplicationsUpdated)]
-    return [(update.state, update.message) for effect in found for update in effect.updates]
 
 
 def held(effects: list[Effect]) -> tuple[bool, int, int]:
@@ -75,6 +70,23 @@ def refusal(effects: list[Effect]) -> tuple[OperatorRefusal, str]:
     return found.refusal, found.reason
 
 
+def test_nodes_are_packed_for_nobody_who_is_held() -> None:
+    """What lacked a node packs nodes no longer while its application may not start; then it does again."""
+    driver = cluster()
+    driver.do(asks(ask("other", "runs", vcore=1)), asks(ask("app", "large", vcore=10)))
+
+    def packs() -> bool | None:
+        driver.wait(2 * LOOK_TIME)
+        driver.wait(LOOK_TIME)
+        return driver.partition.nodes.order.packs
+
+    assert packs()
+    driver.do(hold("app"))
+    assert not packs()
+    driver.do(hold("app", held=False), asks(ask("app", "another", vcore=10)))
+    assert packs()
+
+
 def test_a_held_application_gets_nothing_until_it_is_resumed() -> None:
     """What runs goes on, others are served past it, and all that waited is served in the end."""
     driver = cluster()
@@ -92,8 +104,8 @@ def test_the_rm_and_those_who_watch_hear_of_a_hold() -> None:
     driver = cluster()
     driver.do(asks(ask("app", "k1", vcore=4)))
     driver.facts.clear()
-    assert told(driver.do(hold("app"))) == [("Running", 'held by ann: "because"')]
-    assert told(driver.do(hold("app", held=False, mark=OperatorMark()))) == [
+    assert messages(driver.do(hold("app"))) == [("Running", 'held by ann: "because"')]
+    assert messages(driver.do(hold("app", held=False, mark=OperatorMark()))) == [
         ("Running", "resumed by an operator")
     ]
     assert heard(driver) == [
@@ -106,7 +118,7 @@ def test_explain_names_who_holds_it() -> None:
     """The check has a code of its own, in the order of checks and in the census of reasons."""
     driver = cluster()
     driver.do(hold("app"), asks(ask("app", "k1", vcore=4)))
-    report = last(driver.views.explain(DEFAULT, AppId("app"), "k1"))
+    report = driver.explain("app", "k1")
     assert report.summary == 'application app is held by ann: "because"'
     assert [check.code for check in report.checks if not check.passed] == ["APPLICATION_HELD"]
     assert last(driver.views.census(DEFAULT)).pending == {(QueuePath("root.a"), "APPLICATION_HELD"): 1}
@@ -117,11 +129,11 @@ def test_a_hold_gives_up_reservations() -> None:
     driver = cluster(vcore=4)
     driver.do(asks(ask("other", "small", vcore=2)), asks(ask("app", "large", vcore=4)))
     driver.wait(5)
-    assert driver.views.node(DEFAULT, NodeId("n1")).reserved == 1
+    assert driver.node("n1").reserved == 1
     driver.do(hold("app"))
-    assert driver.views.node(DEFAULT, NodeId("n1")).reserved == 0
+    assert driver.node("n1").reserved == 0
     driver.wait(60)
-    assert driver.views.node(DEFAULT, NodeId("n1")).reserved == 0
+    assert driver.node("n1").reserved == 0
     assert keys(driver.do(asks(ask("other", "next", vcore=2)))) == ["next"]
 
 
@@ -142,7 +154,7 @@ def test_what_is_assumed_is_confirmed_while_it_is_held() -> None:
     (second,) = asked(driver.do(asks(ask("app", "k2", vcore=1, predicate="q"))))
     driver.do(hold("app"))
     assert not asked(driver.do(refusing(second)))
-    assert driver.views.application(DEFAULT, "app").pending_count == 1
+    assert driver.app("app").pending_count == 1
 
 
 def test_a_real_ask_takes_no_placeholder_while_it_is_held() -> None:
@@ -153,9 +165,9 @@ def test_a_real_ask_takes_no_placeholder_while_it_is_held() -> None:
     driver.do(asks(ask("job", "p1", placeholder=True, group="g", vcore=1)), hold("job"))
     assert not placed(driver.do(asks(ask("job", "p2", placeholder=True, group="g", vcore=1))))
     assert not released(driver.do(asks(ask("job", "r1", group="g", vcore=1))))
-    deadline = driver.views.application(DEFAULT, "job").placeholder_deadline
+    deadline = driver.app("job").placeholder_deadline
     assert [key for _, key, _, _ in released(driver.do(hold("job", held=False)))] == ["p1"]
-    assert driver.views.application(DEFAULT, "job").placeholder_deadline == deadline
+    assert driver.app("job").placeholder_deadline == deadline
 
 
 def test_marks_of_a_registration_wait_for_their_application() -> None:
@@ -171,7 +183,7 @@ def test_marks_of_a_registration_wait_for_their_application() -> None:
     driver.do(asks(ask("app", "k1", vcore=1, priority=1)))
     effects = driver.do(EndReplay(rm_id=RmId(RM), nodes=1, applications=1, allocations=1))
     assert [e.applications for e in effects if isinstance(e, MarksEnded)] == [gone]
-    report = driver.views.application(DEFAULT, "app")
+    report = driver.app("app")
     assert (report.queue, report.hold, report.change, report.operator_priority) == ("root.b", mark, mark, 7)
     assert report.max_priority == 7
     assert not placed(effects)
@@ -206,14 +218,14 @@ def test_a_priority_holds_for_asks_present_and_to_come() -> None:
     driver.do(asks(ask("other", "o1", vcore=1, priority=5)), asks(ask("app", "k1", vcore=1)))
     effects = driver.do(change("app", priority=9))
     assert changed(effects) == (True, "root.a", 9)
-    assert told(effects) == [("Accepted", 'priority of all asks is 9, set by ann: "because"')]
+    assert messages(effects) == [("Accepted", 'priority of all asks is 9, set by ann: "because"')]
     assert changed(driver.do(change("app", priority=9)))[0] is False
     driver.do(asks(ask("app", "k2", vcore=1, priority=1)))
     assert keys(driver.do(releases(release("other", "full")))) == ["k1", "k2"]
     driver.do(asks(ask("app", "k3", vcore=1, priority=1)))
     assert changed(driver.do(change("app", reset=True))) == (True, "root.a", None)
     assert keys(driver.do(releases(release("app", "k1")))) == ["o1"]
-    assert driver.views.application(DEFAULT, "app").change is None
+    assert driver.app("app").change is None
 
 
 @pytest.fixture
@@ -267,32 +279,34 @@ def test_an_application_that_waits_moves_with_all_its_asks() -> None:
     driver.facts.clear()
     effects = driver.do(change("app", queue="root.up.c"))
     assert changed(effects) == (True, "root.up.c", None)
-    assert told(effects) == [("Accepted", 'moved from root.a to root.up.c by ann: "because"')]
+    assert messages(effects) == [("Accepted", 'moved from root.a to root.up.c by ann: "because"')]
     assert [line for line in heard(driver) if line.startswith("QUEUE")] == [
         "QUEUE root.a REMOVE QUEUE_APP app",
         "QUEUE root.up.c ADD QUEUE_APP app",
     ]
-    assert driver.views.queue(DEFAULT, "root.a").pending == {}
-    assert driver.views.queue(DEFAULT, "root.up").pending == {"vcore": 2}
+    assert driver.queue("root.a").pending == {}
+    assert driver.queue("root.up").pending == {"vcore": 2}
     assert keys(driver.do(releases(release("other", "full")))) == ["k1", "k2"]
-    assert driver.views.queue(DEFAULT, "root.up.c").allocated == {"vcore": 2}
+    assert driver.queue("root.up.c").allocated == {"vcore": 2}
 
 
 def test_what_cannot_move_stays_and_its_priority_too() -> None:
     """Each refusal names the reason, and nothing of the command is done."""
     fair = "{name: fair, properties: {application.sort.policy: fair}}"
     driver = cluster(f"[{{name: a}}, {{name: b}}, {{name: up, queues: [{fair}]}}]")
-    driver.do(asks(ask("app", "k1", vcore=1)), apps(app("job", "root.a", gang={"vcore": 2})))
+    recovered = app("forced", "nowhere", tags={"application.create.force": "true"})
+    driver.do(asks(ask("app", "k1", vcore=1)), apps(app("job", "root.a", gang={"vcore": 2}), recovered))
     for name, queue, kind, reason in (
         ("app", "root.b", "NOT_POSSIBLE", "application app has 1 allocations, or asks with a node"),
         ("other", "root.up", "NOT_POSSIBLE", "queue root.up is no leaf"),
+        ("other", "root.@recovery@", "NOT_POSSIBLE", "is for recovered applications only"),
         ("other", "root.x", "NOT_FOUND", "queue root.x not found in partition [rm1]default"),
         ("job", "root.up.fair", "NOT_POSSIBLE", "unsupported sort type"),
         ("nobody", "root.b", "NOT_FOUND", "application nobody not found in partition [rm1]default"),
     ):
         found, text = refusal(driver.do(change(name, queue=queue, priority=3)))
         assert (found.name, text.endswith(reason)) == (kind, True), text
-    assert driver.views.application(DEFAULT, "app").operator_priority is None
+    assert driver.app("app").operator_priority is None
 
 
 def test_a_running_application_is_not_one_too_many_elsewhere() -> None:
@@ -303,7 +317,7 @@ def test_a_running_application_is_not_one_too_many_elsewhere() -> None:
     driver.do(asks(ask("b", "b1", vcore=1)), asks(ask("c", "c1", vcore=1)))
     driver.do(asks(ask("app", "k1", vcore=1)), asks(ask("app", "wide", vcore=100)))
     driver.do(releases(release("app", "k1")))
-    assert driver.views.application(DEFAULT, "app").state == "Running"
+    assert driver.app("app").state == "Running"
     assert "runs 1 applications already" in refusal(driver.do(change("app", queue="root.b")))[1]
     assert "user ann runs 1 applications" in refusal(driver.do(change("app", queue="root.c")))[1]
     assert changed(driver.do(change("app", queue="root.d")))[1] == "root.d"
@@ -337,7 +351,7 @@ def test_one_that_is_failing_is_over() -> None:
 def test_a_mark_that_nobody_knows_is_noticed() -> None:
     """The recount holds interests against marks: a hold whose end would be told to nobody is none."""
     driver = cluster()
-    (partition,) = driver.scheduler.partitions.values()
+    partition = driver.partition
     own = partition.points.named(NAME)
     own.recount(partition.applications, settled=True)
     partition.applications[AppId("app")].held = MARK

@@ -45,7 +45,7 @@ OF_HOURS = (
     Defect(
         "hours-told-with-every-look",
         "HoursBook._plan",
-        swap("budget . spent != budget . told", "budget.spent"),
+        swap("budget . spent != budget . published", "budget.spent"),
         "an event tells again and again that the hours have run out",
         HOURS,
     ),

@@ -106,4 +106,18 @@ NOTICES = (
         "a notice that does not hold any more is withdrawn at its deadline only",
         (_STALE,),
     ),
+    Defect(
+        "stays-are-not-asked",
+        "Stay.reconsider",
+        drop("set"),
+        "a victim that could be spared runs out its notice",
+        ("extensions/notice/test_notices::test_the_loss_of_a_victim_that_is_spared_is_none",),
+    ),
+    Defect(
+        "deadline-of-the-spared",
+        "Stay.end",
+        drop("cancel"),
+        "a spared victim is stopped at its deadline",
+        ("extensions/notice/test_notices::test_the_notice_of_a_removed_application_ends",),
+    ),
 )

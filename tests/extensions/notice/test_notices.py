@@ -1,8 +1,8 @@
 """Notices of preemption: deadlines, losses and checkpoints (`preemption.notice`)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer, NoticesGiven
+from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
 from licorne_core.extensions.stops.messages import StopApplication
 from licorne_core.messages.effects import Effect
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
@@ -22,6 +22,7 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import Driver, placed, released
+from support.core.notices import noticed
 
 DEFAULT = PartitionName("[rm1]default")
 GUEST = AppId("guest")
@@ -56,12 +57,6 @@ def wanted(driver: Driver, *keys: str) -> list[str]:
     """The owner asks, and waits until victims may be chosen; the guests that are given notice."""
     driver.do(asks(*(ask("owner", key, memory=1, policy="o") for key in keys)))
     return noticed(driver.wait(5))
-
-
-def noticed(effects: Iterable[Effect]) -> list[str]:
-    """The guests that the RM is given notice of."""
-    given = [effect for effect in effects if isinstance(effect, NoticesGiven)]
-    return [notice.key for effect in given for notice in effect.notices]
 
 
 def answered(driver: Driver, key: str, later: float) -> list[Effect]:
@@ -127,7 +122,7 @@ def test_the_notice_of_a_removed_application_ends() -> None:
     driver = town()
     assert wanted(driver, "k") == ["young"]
     assert [key for _, key, _ in placed(driver.do(remove_apps("guest")))] == ["k"]
-    assert not driver.scheduler.partitions[DEFAULT].stays
+    assert not driver.partition.stays
     assert not released(driver.wait(60))
 
 

@@ -28,7 +28,6 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import Driver, keys, placed, released, reserved
-from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 TWO_O_CLOCK = 1_000_800.0
@@ -53,14 +52,14 @@ def wanted(driver: Driver, *names: str, app_id: str = "x") -> list[str]:
 
 def closed(driver: Driver, key: str, app_id: str = "x") -> RuleCheck:
     """The check of opening hours in the explanation of an ask."""
-    found = last(driver.views.explain(DEFAULT, app_id, key)).checks
+    found = driver.explain(app_id, key).checks
     (check,) = [one for one in found if isinstance(one, RuleCheck) and one.kind == "closed"]
     return check
 
 
 def clock(driver: Driver) -> OpeningClock:
     """The extension in the partition."""
-    own = driver.scheduler.partitions[DEFAULT].points.named("opening_hours")
+    own = driver.partition.points.named("opening_hours")
     assert isinstance(own, OpeningClock)
     return own
 
@@ -83,7 +82,7 @@ def test_nothing_starts_from_the_end_on() -> None:
     driver.now = TWO_O_CLOCK + 600.0
     assert wanted(driver, "k2") == []
     assert not released(driver.wait(3600.0))
-    assert driver.views.queue(DEFAULT, "root.a").allocated == {"vcore": 1}
+    assert driver.queue("root.a").allocated == {"vcore": 1}
     assert not placed(driver.wait(TWO_O_CLOCK + DAY - 3600.0 - 0.001 - driver.now))
     assert keys(driver.wait(0.001)) == ["k2"]
 
@@ -93,7 +92,7 @@ def test_hours_may_go_on_past_midnight() -> None:
     driver = started("22:00-06:00")
     assert wanted(driver, "k1") == []
     assert keys(driver.wait(8 * 3600.0)) == ["k1"]
-    assert driver.scheduler.partitions[DEFAULT].timers.deadline(TIMER) == TWO_O_CLOCK + 16 * 3600.0
+    assert driver.partition.timers.deadline(TIMER) == TWO_O_CLOCK + 16 * 3600.0
     driver.wait(4 * 3600.0)
     assert wanted(driver, "k2") == ["k2"]
     driver.wait(4 * 3600.0)
@@ -122,7 +121,7 @@ def test_the_reason_says_until_when() -> None:
     assert (check.passed, check.code, check.subject) == (False, "QUEUE_CLOSED", "root.a")
     assert check.until == TWO_O_CLOCK + 8 * 3600.0
     assert check.message() == "queue root.a is closed until 22:00 UTC"
-    assert last(driver.views.explain(DEFAULT, "x", "k1")).summary == check.message()
+    assert driver.explain("x", "k1").summary == check.message()
     driver.do(asks(ask("x", "big", vcore=99)))
     driver.wait(8 * 3600.0)
     check = closed(driver, "big")
@@ -164,14 +163,14 @@ def test_a_reload_opens_and_closes(hours: str, starts: bool) -> None:
 def test_a_dropped_queue_is_not_awaited() -> None:
     """Without leaves that have hours no timer is set, and turns follow nothing."""
     driver = started("22:00-06:00")
-    partition = driver.scheduler.partitions[DEFAULT]
+    partition = driver.partition
     assert TIMER in partition.timers
-    assert partition.usage.followers
+    assert partition.usage.tracking
     driver.do(remove_apps("x"), reload(config("[{name: b}, {name: c}]")))
     driver.wait(60.0)
     assert partition.tree.get("root.a") is None
     assert TIMER not in partition.timers
-    assert not partition.usage.followers
+    assert not partition.usage.tracking
 
 
 def test_leaves_inherit_hours() -> None:
@@ -230,12 +229,12 @@ def test_a_whole_gang_waits() -> None:
 def test_without_the_property_nothing_is_kept() -> None:
     """No leaf has the bit, no timer is set, and no explanation has the check."""
     driver = started("off")
-    partition = driver.scheduler.partitions[DEFAULT]
+    partition = driver.partition
     driver.do(asks(ask("x", "big", vcore=99)))
     assert not any(queue.interests for queue in partition.tree.all())
-    assert not partition.usage.followers
+    assert not partition.usage.tracking
     assert TIMER not in partition.timers
-    told = last(driver.views.explain(DEFAULT, "x", "big")).checks
+    told = driver.explain("x", "big").checks
     assert "QUEUE_CLOSED" not in [check.code for check in told]
 
 
@@ -264,7 +263,7 @@ def _closed_without_hours(driver: Driver, own: OpeningClock) -> None:
 
 
 def _not_followed(driver: Driver, own: OpeningClock) -> None:
-    own.dirty.usage.follow(own.bit, on=False)
+    own.dirty.usage.track(own.bit, on=False)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from extensions.stops.building import kill
 from licorne_core.extensions.queue_stops.messages import QueueStoppedSet
 from licorne_core.messages.commands import NodeAction, PredicatePolicy, TerminationType
 from licorne_core.messages.effects import Effect, OperatorRefusal, OperatorRefused
-from licorne_core.values.ids import AppId, PartitionName
+from licorne_core.values.ids import PartitionName
 from licorne_core.values.slices import Tuning
 from support.core.builders import (
     answering,
@@ -24,7 +24,7 @@ from support.core.builders import (
     reload,
 )
 from support.core.driver import Driver, asked, keys, placed, preempted, refused_apps, released
-from support.core.steps import last, listed
+from support.core.steps import listed
 
 DEFAULT = PartitionName("[rm1]default")
 QUEUES = "[{name: up, queues: [{name: a}, {name: b}]}, {name: c}]"
@@ -73,7 +73,7 @@ def test_what_runs_goes_on() -> None:
     driver = cluster()
     driver.do(asks(ask("a", "k", vcore=3)))
     assert released(driver.do(stop("root.up"))) == []
-    assert driver.views.queue(DEFAULT, "root.up.a").allocated == {"vcore": 3}
+    assert driver.queue("root.up.a").allocated == {"vcore": 3}
 
 
 def test_stopping_twice_changes_nothing() -> None:
@@ -116,7 +116,7 @@ def test_explain_says_who_has_stopped_it() -> None:
     """The first check that fails is the queue, with a code of its own."""
     driver = cluster()
     driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)))
-    report = last(driver.views.explain(DEFAULT, AppId("a"), "k"))
+    report = driver.explain("a", "k")
     assert report.summary == "queue root.up is stopped by an operator"
     assert [check.code for check in report.checks if not check.passed] == ["QUEUE_STOPPED"]
 
@@ -179,7 +179,7 @@ def test_a_configuration_that_keeps_it_leaves_it_stopped() -> None:
     driver = cluster()
     driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)))
     assert not placed(driver.do(reload(config(QUEUES.replace("{name: c}", "{name: d}")))))
-    assert driver.views.queue(DEFAULT, "root.up").state == "Stopped"
+    assert driver.queue("root.up").state == "Stopped"
     assert keys(driver.do(start("root.up"))) == ["k"]
 
 
@@ -187,7 +187,7 @@ def test_a_draining_queue_is_neither_stopped_nor_started() -> None:
     """It is about to go, and the configuration says so."""
     driver = cluster()
     driver.do(stop("root.up"), reload(config("[{name: c}]")))
-    assert driver.views.queue(DEFAULT, "root.up").state == "Draining"
+    assert driver.queue("root.up").state == "Draining"
     told = driver.do(stop("root.up"), start("root.up"), stop("root.nowhere"))
     found = [effect for effect in told if isinstance(effect, OperatorRefused)]
     draining = "queue root.up is draining, as the configuration has it no more"
@@ -208,7 +208,7 @@ def test_a_large_queue_is_stopped_in_slices() -> None:
         slices += 1
         driver.begin(driver.rest)
     assert slices > 3
-    assert driver.views.queue(DEFAULT, "root").state == "Stopped"
+    assert driver.queue("root").state == "Stopped"
 
 
 def test_an_application_in_a_stopped_queue_can_be_killed() -> None:
@@ -216,4 +216,4 @@ def test_an_application_in_a_stopped_queue_can_be_killed() -> None:
     driver = cluster()
     driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)), kill("a"))
     assert not placed(driver.do(start("root.up")))
-    assert driver.views.queue(DEFAULT, "root.up").pending == {}
+    assert driver.queue("root.up").pending == {}

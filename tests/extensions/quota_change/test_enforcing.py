@@ -4,8 +4,6 @@ import pytest
 
 from licorne_core.extensions.quota_change.extension import TIMER, QuotaChange
 from licorne_core.messages.commands import BeginReplay, Command, EndReplay, RemoveRm, TerminationType, Tick
-from licorne_core.messages.effects import Effect
-from licorne_core.partitions.partition import Partition
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath, RmId
 from licorne_core.values.slices import Tuning
@@ -24,7 +22,7 @@ from support.core.builders import (
     reload,
     remove_apps,
 )
-from support.core.driver import Driver, keys, released
+from support.core.driver import Driver, keys, stopped
 
 DEFAULT = PartitionName("[rm1]default")
 PREEMPTED = TerminationType.PREEMPTED_BY_SCHEDULER
@@ -60,16 +58,6 @@ def crowded(size: int = 1) -> Driver:
     return driver
 
 
-def partition_of(driver: Driver) -> Partition:
-    """The only partition."""
-    return driver.scheduler.partitions[DEFAULT]
-
-
-def stopped(effects: list[Effect]) -> list[str]:
-    """The victims, in their order."""
-    return [key for _, key, why, _ in released(effects) if why == PREEMPTED.name]
-
-
 def begun(driver: Driver, victims: int = 3) -> list[str]:
     """Go on until so many were told to stop."""
     told: list[str] = []
@@ -84,7 +72,7 @@ def ended(driver: Driver) -> list[str]:
     """The other victims; the work has an end."""
     told = stopped(driver.run())
     if DEFAULT in driver.scheduler.partitions:
-        assert partition_of(driver).job is None
+        assert driver.partition.job is None
     return told
 
 
@@ -98,7 +86,7 @@ def test_the_victims_are_those_of_one_step(size: int) -> None:
     assert len(told) < len(at_once)
     assert told + ended(pieces) == at_once
     for path in ("root.p", "root.p.a", "root.p.b"):
-        ours, theirs = (partition_of(d).tree.get(QueuePath(path)) for d in (pieces, whole))
+        ours, theirs = (d.partition.tree.get(QueuePath(path)) for d in (pieces, whole))
         assert ours is not None
         assert theirs is not None
         assert ours.preempting == theirs.preempting
@@ -110,7 +98,7 @@ def test_records_have_the_numbers_of_the_choice() -> None:
     first, *_, last = begun(driver, 1) + ended(driver)
     assert (first[0], last[0]) == ("a", "c")
     for key, allocated in ((first, 8), (last, 4)):
-        ledger = partition_of(driver).ledger
+        ledger = driver.partition.ledger
         record = ledger.find(AppId(f"in-{key[0]}"), AllocationKey(key))
         assert record is not None
         assert record.victim_queue.allocated == {"memory": allocated}
@@ -125,8 +113,8 @@ def test_nothing_is_decided_in_the_middle() -> None:
     driver.send(apps(app("other", "root.q")))
     driver.send(asks(ask("other", "o", memory=1)))
     decided: list[str] = []
-    while partition_of(driver).job is not None:
-        assert (decided, partition_of(driver).is_runnable) == ([], False)
+    while driver.partition.job is not None:
+        assert (decided, driver.partition.is_runnable) == ([], False)
         decided = keys(driver.send(Tick()))
     assert decided + keys(driver.run()) == ["o"]
 
@@ -158,7 +146,7 @@ def test_what_the_rm_frees_counts() -> None:
     driver.send(releases(*(release("in-c", key) for key in gone)))
     more = ended(driver)
     assert not {*more} & {*gone}
-    queue = partition_of(driver).tree.get(QueuePath("root.p"))
+    queue = driver.partition.tree.get(QueuePath("root.p"))
     assert queue is not None
     assert queue.allocated["memory"] - queue.preempting["memory"] >= 4
     assert len(told + more) <= 10
@@ -201,7 +189,7 @@ def test_on_hold_it_does_not_begin() -> None:
 
 def test_its_recount_finds_what_is_wrong() -> None:
     """A time of a queue without a delay, and times for which nobody waits."""
-    partition = partition_of(crowded())
+    partition = crowded().partition
     own, queue = partition.points.named("quota_change"), partition.tree.get(QueuePath("root.q"))
     assert isinstance(own, QuotaChange)
     assert queue is not None

@@ -10,7 +10,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
 from licorne_core.standard.preemption.losses import Losses
 from licorne_core.values.asks import Ask
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import START, Driver
 from support.preemption.asking import Enforced, enforced, parts_of
@@ -31,7 +31,7 @@ class Scene:
     @property
     def partition(self) -> Partition:
         """The only partition."""
-        return self.driver.scheduler.partitions[PartitionName("[rm1]default")]
+        return self.driver.partition
 
     def queue(self, path: str) -> Queue:
         """The queue of that path."""

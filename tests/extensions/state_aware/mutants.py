@@ -9,6 +9,6 @@ STATE_AWARE = (
         "StateAware.departed",
         drop("mark_app"),
         "who starts next is not looked at when an application is removed",
-        ("extensions/state_aware/test_state_aware", "test_wakeups"),
+        ("extensions/state_aware/test_state_aware",),
     ),
 )

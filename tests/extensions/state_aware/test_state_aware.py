@@ -2,9 +2,22 @@
 
 import pytest
 
-from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
+from licorne_core.messages.commands import Command
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
 from support.core.driver import Driver, keys, placed
-from support.core.steps import last
 
 AWARE = config("[{name: a, properties: {application.sort.policy: stateaware}}]")
 BACKOFF = config(
@@ -25,7 +38,7 @@ def cluster(text: str, *app_ids: str, vcore: int = 1000, count: int = 1) -> Driv
 
 def why(driver: Driver, app_id: str, key: str = "") -> str:
     """The summary of an explanation."""
-    return last(driver.views.explain(driver.views.resolve(f"[{RM}]default"), app_id, key)).summary
+    return driver.explain(app_id, key).summary
 
 
 @pytest.mark.row(98)
@@ -36,6 +49,17 @@ def test_running_applications_come_by_create_time() -> None:
         driver.do(asks(ask(who, f"{who}-a", vcore=1), ask(who, f"{who}-b", vcore=1)))
     effects = driver.do(asks(*(ask(who, f"{who}-c", vcore=1) for who in ("three", "two", "one"))))
     assert keys(effects) == ["one-c"]
+
+
+@pytest.mark.parametrize(
+    "goes", [releases(release("old", "huge")), releases(release("old")), remove_apps("old")]
+)
+def test_the_next_accepted_application_is_tried_when_the_one_before_it_goes(goes: Command) -> None:
+    """The older one has an ask that fits nowhere, and keeps the younger one back until then."""
+    driver = cluster(AWARE, "old", "young", vcore=10)
+    driver.do(asks(ask("old", "huge", vcore=11)))
+    assert keys(driver.do(asks(ask("young", "y", vcore=1)))) == []
+    assert keys(driver.do(goes)) == ["y"]
 
 
 def test_a_tag_lets_an_application_skip_the_start() -> None:

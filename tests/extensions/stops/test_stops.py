@@ -3,8 +3,8 @@
 from extensions.stops.building import kill
 from licorne_core.extensions.stops.messages import ApplicationStopped
 from licorne_core.messages.commands import BeginReplay, EndReplay, PredicatePolicy, TerminationType, Tick
-from licorne_core.messages.effects import ApplicationsUpdated, Effect, OperatorRefusal, OperatorRefused
-from licorne_core.values.ids import AppId, PartitionName, RmId
+from licorne_core.messages.effects import Effect, OperatorRefusal, OperatorRefused
+from licorne_core.values.ids import RmId
 from licorne_core.values.slices import Tuning
 from support.core.builders import (
     RM,
@@ -20,10 +20,8 @@ from support.core.builders import (
     release,
     releases,
 )
-from support.core.driver import Driver, asked, keys, placed, preempted, refused, released, states
-from support.core.steps import last
+from support.core.driver import Driver, asked, keys, messages, placed, preempted, refused, released, states
 
-DEFAULT = PartitionName("[rm1]default")
 WHY = "too expensive"
 TIMEOUT = TerminationType.TIMEOUT
 
@@ -43,12 +41,6 @@ def outcome(effects: list[Effect]) -> ApplicationStopped:
     return found
 
 
-def messages(effects: list[Effect]) -> list[tuple[str, str]]:
-    """The states that the RM hears of, with their messages."""
-    told = [effect for effect in effects if isinstance(effect, ApplicationsUpdated)]
-    return [(update.state, update.message) for effect in told for update in effect.updates]
-
-
 def test_it_fails_and_all_it_has_is_stopped() -> None:
     """Asks go at once, allocations when the RM has stopped them; with the last it has failed."""
     driver = working()
@@ -58,13 +50,13 @@ def test_it_fails_and_all_it_has_is_stopped() -> None:
     assert {(key, why, text) for _, key, why, text in released(effects)} == {
         (f"k{i}", "TIMEOUT", WHY) for i in range(4)
     }
-    queue = driver.views.queue(DEFAULT, "root.a")
+    queue = driver.queue("root.a")
     assert (queue.allocated, queue.pending) == ({"vcore": 8}, {})
     first = driver.do(releases(release("app", "k0", why=TIMEOUT)))
     assert (states(first, "app"), released(first)) == ([], [])
     last = driver.do(releases(release("app", "k1", why=TIMEOUT)))
     assert messages(last) == [("Failed", WHY)]
-    assert driver.views.queue(DEFAULT, "root.a").allocated == {}
+    assert driver.queue("root.a").allocated == {}
 
 
 def test_without_a_reason_the_rm_hears_who_it_was() -> None:
@@ -124,7 +116,7 @@ def test_one_that_completes_fails_as_well() -> None:
     """It would have completed in half a minute; it runs again first, as the states are."""
     driver = working()
     driver.do(releases(release("app")))
-    assert driver.views.application(DEFAULT, AppId("app")).state == "Completing"
+    assert driver.app("app").state == "Completing"
     assert [state for state, _ in messages(driver.do(kill("app")))] == [
         "Running",
         "Failing",
@@ -207,6 +199,6 @@ def test_explain_says_why_it_is_being_stopped() -> None:
     """The allocation is shown as stopping, because of the operator."""
     driver = working()
     driver.do(kill("app"))
-    report = last(driver.views.explain(DEFAULT, AppId("app"), "k0"))
+    report = driver.explain("app", "k0")
     assert report.verdict == "stopping"
     assert report.summary.endswith("an operator has stopped its application")

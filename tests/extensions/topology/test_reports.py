@@ -24,7 +24,7 @@ def cluster() -> Driver:
     driver = Driver()
     places = (("a", "1"), ("a", "1"), ("a", "2"), ("b", "1"), ("b", ""))
     driver.do(
-        register(config("[{name: x}]", properties=LEVELS)),
+        register(config("[{name: x}, {name: full, resources: {max: {vcore: 5m}}}]", properties=LEVELS)),
         nodes(
             *(
                 node(f"n{number}", vcore=10, attributes={"zone": zone, **({"rack": rack} if rack else {})})
@@ -65,12 +65,14 @@ def test_a_slot_is_room_that_an_ask_would_find() -> None:
 
 
 def test_the_shape_is_that_of_what_waits() -> None:
-    """That of the first waiting topology gang comes before that of the largest waiting ask."""
+    """The first waiting topology gang comes before the largest ask with room, that before a larger one."""
     driver = cluster()
     assert last(driver.views.listed("topology", DEFAULT)).shape == {}
     assert {report.slots for report in last(driver.views.listed("topology", DEFAULT)).domains} == {0}
-    driver.do(asks(ask("other", "large", vcore=50), ask("other", "small", vcore=11)))
-    assert last(driver.views.listed("topology", DEFAULT)).shape == {"vcore": 50}
+    driver.do(asks(ask("other", "never", vcore=11), *(ask("other", f"o{n}", vcore=9) for n in range(4))))
+    assert last(driver.views.listed("topology", DEFAULT)).shape == {"vcore": 9}
+    driver.do(apps(app("capped", "root.full")), asks(*(ask("capped", f"c{n}", vcore=3) for n in range(2))))
+    assert last(driver.views.listed("topology", DEFAULT)).shape == {"vcore": 3}
     driver.do(asks(*(member(f"m{number}") for number in range(8))))
     assert last(driver.views.listed("topology", DEFAULT)).shape == {"vcore": 4}
 

@@ -252,7 +252,7 @@ def test_a_lost_place_that_somebody_forgets_is_noticed() -> None:
         driver = cluster(a=[1, 1])
         gang(driver, 2)
         driver.do(nodes(node("a-1", NodeAction.DECOMISSION)))
-        (partition,) = driver.scheduler.partitions.values()
+        partition = driver.partition
         own, app_of_gang = partition.points.named(NAME), partition.applications[AppId("job")]
         own.recount(partition.applications, settled=True)
         (place,) = topology_of(partition).places.present

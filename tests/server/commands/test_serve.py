@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import urllib.request
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ import pytest
 from support.patience import PATIENCE
 from support.peers.shim import RawSession, Shim, application, ask, new_allocations, node
 from support.peers.tls import Bearing
-from support.server.server_process import PROGRAM, ServerProcess
+from support.server.server_process import PROGRAM, ServerProcess, get
+from support.server.settings_file import settings_file
 
 REFUSED = (
     "refusing to serve 0.0.0.0:0 without TLS: give --tls-cert and --tls-key, "
@@ -42,13 +42,6 @@ async def refused(*arguments: str) -> tuple[int | None, str]:
         out, err = await process.communicate()
     assert not out
     return process.returncode, err.decode()
-
-
-def get(url: str) -> int:
-    """Status of an answer."""
-    with urllib.request.urlopen(url, timeout=PATIENCE) as response:
-        status: int = response.status
-        return status
 
 
 @pytest.mark.slow
@@ -85,7 +78,7 @@ async def test_sigterm_drains_and_ends_with_success() -> None:
 async def test_second_signal_ends_it_at_once() -> None:
     """A second signal ends a drain that waits for an RM."""
     async with (
-        ServerProcess("--drain", "600") as server,
+        ServerProcess(*settings_file(server={"drain": 600})) as server,
         grpc.aio.insecure_channel(server.target) as channel,
     ):
         session = RawSession(channel)

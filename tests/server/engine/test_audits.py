@@ -5,7 +5,7 @@ from typing import Any, cast
 from structlog.testing import capture_logs
 
 from licorne_server.assembly.server import running
-from licorne_server.engine.audits import AUDIT_SECONDS, SHOWN
+from licorne_server.engine.audits import AUDIT_SECONDS, LOGGED
 from licorne_server.process.settings import Settings
 from licorne_server.testing import FakeRM, VirtualClock
 from licorne_server.testing.serving import LOOPBACK
@@ -19,7 +19,7 @@ async def test_books_are_added_up_from_time_to_time() -> None:
         running(settings, clock=clock) as server,
         FakeRM(server.grpc_address, clock=clock) as rm,
     ):
-        await rm.add_nodes(SHOWN + 2)
+        await rm.add_nodes(LOGGED + 2)
         with capture_logs() as quiet:
             await clock.advance(AUDIT_SECONDS)
         assert (server.periodics.audits.count, server.periodics.audits.findings) == (1, 0)
@@ -30,9 +30,9 @@ async def test_books_are_added_up_from_time_to_time() -> None:
         with capture_logs() as lines:
             await clock.advance(AUDIT_SECONDS)
         assert server.periodics.audits.count == 2
-        assert server.periodics.audits.findings > SHOWN
+        assert server.periodics.audits.findings > LOGGED
         told = [line["finding"] for line in lines if line["event"] == "books disagree"]
-        assert len(told) == SHOWN
+        assert len(told) == LOGGED
         assert told[0].startswith("partition [rm1]default: ")
 
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import grpc
 import pytest
+from structlog.testing import capture_logs
 
 from licorne.si.v1 import si_pb2 as si
 from licorne_core import scheduler
@@ -25,6 +26,7 @@ from licorne_core.messages.commands import (
     UpdateNodes,
 )
 from licorne_core.messages.effects import AllocationsMade, Effect, PredicatesAsked, Registered
+from licorne_core.messages.reports import Turn
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
@@ -36,6 +38,7 @@ from support.core import builders
 from support.core.driver import shown
 from support.patience import PATIENCE
 from support.peers.shim import RawSession, Shim, ask, connected, eventually, new_allocations, node, serving
+from support.server.reports import warned
 
 BAD = RmId("bad")
 GOOD = RmId("good")
@@ -274,6 +277,51 @@ async def test_broken_engine_leaves_nobody_waiting(ledger: Ledger, monkeypatch: 
     assert failures == ["engine stopped: ZeroDivisionError"]
     with pytest.raises(Stopped):
         await asyncio.wait_for(engine.submit(RegisterRm(rm_id=GOOD)), PATIENCE)
+
+
+class Broken:
+    """A witness that fails."""
+
+    def saw(self, *_: object) -> None:
+        """Fail."""
+        raise RuntimeError("planted")
+
+
+class Seen:
+    """A witness that writes down what it sees."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.commands: list[str] = []
+        self.turns: list[str] = []
+
+    def saw(
+        self, command: Command | None, effects: Sequence[Effect], seconds: float, turn: Turn | None
+    ) -> None:
+        """Note the command, and the partition of a turn."""
+        self.commands.append(type(command).__name__)
+        if turn is not None:
+            self.turns.append(turn.partition)
+
+
+async def test_a_witness_that_fails_is_logged_and_stops_nobody(ledger: Ledger) -> None:
+    """Scheduling and the other witnesses go on; each failure counts as a defect."""
+    engine, seen = Engine(Scheduler(), SystemClock()), Seen()
+    engine.witnesses = (Broken(), seen)
+    with capture_logs() as lines:
+        engine.start(ledger)
+        await engine.submit(builders.register(builders.config("[{name: a}]")))
+        await engine.submit(builders.nodes(builders.node("n", vcore=1)))
+        await engine.submit(builders.apps(builders.app("app", "root.a")))
+        await engine.submit(builders.asks(builders.ask("app", "k", vcore=1)))
+        await eventually(lambda: seen.turns)
+        await engine.stop()
+    told = [name for name in seen.commands if name != "Tick"]
+    assert told == ["RegisterRm", "UpdateNodes", "UpdateApplications", "UpdateAllocations"]
+    assert set(seen.turns) == {f"[{builders.RM}]default"}
+    assert ledger.halted == []
+    assert {(line["event"], line["witness"]) for line in warned(lines)} == {("recording failed", "Broken")}
+    assert engine.defects == len(warned(lines)) == len(seen.commands)
 
 
 async def test_defect_halts_the_rm_that_met_it(ledger: Ledger) -> None:

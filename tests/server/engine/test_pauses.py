@@ -86,7 +86,7 @@ def test_copy_beyond_the_bound_is_refused_with_its_cost() -> None:
     machine = Machine(resident=2 * GIB)
     assert machine.pauses(0.05).problem() == (
         "everybody would wait for 80 ms meanwhile, as the process has 2147483648 bytes, and "
-        "--max-plan-pause is 0.05 s; --max-plan-pause 0.09 would allow the plan, at the cost of "
+        "bounds.max_plan_pause is 0.05 s; 0.09 would allow the plan, at the cost of "
         "that wait"
     )
     assert machine.pauses(0.08).problem() == ""
@@ -97,7 +97,7 @@ def test_copy_beyond_the_bound_is_refused_with_its_cost() -> None:
 def test_value_that_a_refusal_names_allows_the_plan(resident: int) -> None:
     """An operator need not try several."""
     machine = Machine(resident)
-    named = re.search(r"--max-plan-pause ([\d.]+) would", machine.pauses(0.05).problem())
+    named = re.search(r"([\d.]+) would allow", machine.pauses(0.05).problem())
     assert named
     assert machine.pauses(float(named[1])).problem() == ""
 

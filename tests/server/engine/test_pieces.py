@@ -84,6 +84,7 @@ ACTS = {
 
 CALLS: dict[str, list[dict[str, Any]]] = {
     "GetServer": [{}],
+    "GetHealth": [{}],
     "ListRms": [{"page_size": 10_000}],
     "ListPartitions": [{}],
     "ListQueues": [{"page_size": 10_000}],

@@ -1,16 +1,19 @@
 """A real listener on a free port over a real core that the test drives by hand."""
 
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 
 import aiohttp
 import pytest
 
 from licorne_core.config.extra import read_extra
+from licorne_server.engine.audits import Audits
 from licorne_server.http import HttpServer
 from licorne_server.reads.history.recorder import Recorder
 from licorne_server.reads.sources import Sources, Status
 from licorne_server.rms.event_log import EventLogs
 from licorne_server.store.configurations.revisions import Revisions
+from licorne_server.wire.features import rows
 from support.core.driver import START, Driver
 from support.server.http_site import Site
 
@@ -28,6 +31,7 @@ async def site() -> AsyncIterator[Site]:
         recorder = Recorder(driver.views, revisions.get, START)
         site = Site(driver, status, client, "", events, recorder, revisions)
         site.answering.set()
+        clock = SimpleNamespace(now=lambda: driver.now)
         server = HttpServer(
             Sources(
                 views=driver.views,
@@ -41,6 +45,8 @@ async def site() -> AsyncIterator[Site]:
                 revisions=revisions.get,
                 events=events,
                 time_slices=site.time_slices,
+                explained=[one(driver.views, clock, site.time_slices).explain for one in rows("EXPLAINED")],
+                audits=Audits(driver.views, clock, site.time_slices),
             )
         )
         host, port = await server.start("127.0.0.1", 0)

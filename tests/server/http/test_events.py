@@ -39,7 +39,7 @@ def change(site: Site, **extra: str) -> None:
 
 def play(site: Site, first: int, count: int, rm: str = RM, *, time: float = START) -> None:
     """So many events happen."""
-    site.events.add(happened(rm, first, count, time=time))
+    site.events.get(rm).append(happened(rm, first, count, time=time).facts)
 
 
 def subjects(records: list[Any]) -> list[int]:

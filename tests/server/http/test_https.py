@@ -19,6 +19,7 @@ from licorne_server.process.settings import Address, Settings, SettingsError
 from support.patience import PATIENCE
 from support.peers.shim import LOOPBACK, Shim, serving
 from support.peers.tls import FILES, SPIFFE, connected_as, https, tls
+from support.server.reports import warned
 
 EVERYWHERE = Address(host="0.0.0.0", port=0)
 MINE = ("/ws/v1/partition/[rm]default/queues", "/ws/v1/config?rm=rm")
@@ -290,11 +291,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"http": EVERYWHERE, "insecure": True, "operator_tokens": (Path("x"),)},
-        "--rm-token and --operator-token need TLS on 0.0.0.0:0",
+        "access.operator_token_files needs TLS on 0.0.0.0:0",
     ),
     (
         {"metrics": EVERYWHERE, "metrics_insecure": True, "operator_tokens": (Path("x"),)},
-        "--rm-token and --operator-token need TLS on 0.0.0.0:0",
+        "access.operator_token_files needs TLS on 0.0.0.0:0",
     ),
 ]
 
@@ -330,6 +331,6 @@ async def test_the_warning_names_what_is_plain_and_nothing_else() -> None:
     with capture_logs() as lines:
         async with serving(http=EVERYWHERE, tls=tls(), http_insecure=True) as server:
             address = server.http_address
-    [warning] = [line for line in lines if line["log_level"] == "warning"]
+    [warning] = warned(lines)
     told = {"event": "insecure: served without TLS where others can reach it", "log_level": "warning"}
     assert warning == {**told, "http": address}

@@ -1,6 +1,7 @@
 """Rights to what a member passes on: the caller's, the secret of the deployment, and TLS between members."""
 
 import asyncio
+import json
 import ssl
 import subprocess
 from collections.abc import AsyncIterator
@@ -9,18 +10,14 @@ from typing import Any
 
 import aiohttp
 import pytest
-from structlog.testing import capture_logs
 
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
-from licorne_server.http.places import NAMED
-from licorne_server.reads import members
-from licorne_server.reads.members import CALLER, MISSING, SECRET, Passed
-from licorne_server.security.access import Caller
+from licorne_server.reads.members import MISSING
 from licorne_server.store.coordination.store import Member, MemberId
 from licorne_server.store.coordination.store import Ownership as Record
 from support.member_town import Town, filled, two_members
-from support.members import TOKEN, Table, deployment, member, table_of
+from support.members import Table, deployment, member, table_of
 from support.peers.shim import Shim
 from support.peers.tls import SPIFFE, connected_as, https, tls
 
@@ -34,32 +31,23 @@ async def town() -> AsyncIterator[Town]:
 
 async def test_a_request_goes_no_further_than_one_member(town: Town) -> None:
     """A member answers another's request by itself, though it believes that the RM is elsewhere."""
-    passed = Passed(Caller(frozenset(), True, "somebody"), True).text()
-    from_member = {SECRET: TOKEN, CALLER: passed}
+    queues = "/ws/v1/partition/[left]default/queues"
     record = town.table.rms[RmId("left")]
     town.table.rms[RmId("left")] = Record(rm_id=RmId("left"), owner=MemberId("id-of-b"), epoch=9)
-    queues = "/ws/v1/partition/[left]default/queues"
     assert (await town.ask(town.right, queues))[0] == 404
     assert (await town.ask(town.left, queues))[0] == 404
-    assert (await town.ask(town.left, queues, **from_member))[0] == 200
+    assert json.loads(await of_another(town.right, queues))["queuename"] == "root"
     town.table.rms[RmId("left")] = record
-    alone = await town.get(town.right, "/ws/v1/partitions", **from_member)
+    alone = json.loads(await of_another(town.left, "/ws/v1/partitions"))
     assert [row["name"] for row in alone] == ["[right]default"]
-    assert "members" not in await town.get(town.right, "/debug/fullstatedump", **from_member)
-    assert (await town.ask(town.left, f"{NAMED}?name="))[0] == 404
-    assert (await town.ask(town.left, f"{NAMED}?name=", **from_member))[0] == 200
+    assert "members" not in json.loads(await of_another(town.left, "/debug/fullstatedump"))
 
 
-async def test_wrong_secrets_cost_a_line_a_minute(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anybody may send one with each request: the log has their number, and they give no rights."""
-    times = [1000.0]
-    monkeypatch.setattr(members, "monotonic", lambda: times[-1])
-    with capture_logs() as lines:
-        for time in (1000.0, 1001.0, 1030.0, 1000.0 + members.TELL_SECONDS):
-            times.append(time)
-            assert (await town.ask(town.left, "/ws/v1/partitions", **{SECRET: "wrong"}))[0] == 200
-    told = [line for line in lines if "wrong secret" in line["event"]]
-    assert [(line["log_level"], line["times"]) for line in told] == [("warning", 1), ("warning", 3)]
+async def of_another(server: Server, path: str) -> bytes:
+    """What the only other member answers to this one."""
+    assert server.members is not None
+    [other] = server.members.others()
+    return await server.members.whole(other, path, server.members.own_right)
 
 
 @pytest.fixture
@@ -112,28 +100,6 @@ async def test_a_search_shows_an_rm_its_own_names_alone(guarded: Town) -> None:
     assert [hit["name"] for hit in found["hits"]] == ["node-of-left"]
 
 
-@pytest.mark.parametrize("secret", ["", "another", f"{TOKEN}x", "\u00e9"])
-async def test_without_the_secret_nobody_is_taken_for_another(guarded: Town, secret: str) -> None:
-    """A request with another secret is an ordinary one: its sender needs an identity of its own."""
-    passed = Passed(Caller(frozenset({"left"}), True, "operator"), True).text()
-    headers = {SECRET: secret, CALLER: passed}
-    assert (await guarded.ask(guarded.left, "/ws/v1/partitions", **headers))[0] == 401
-    bearer = f"Bearer {token('left')}"
-    path = "/ws/v1/partition/[left]default/queues"
-    assert (await guarded.ask(guarded.left, path, Authorization=bearer, **headers))[0] == 200
-    assert (await guarded.ask(guarded.left, "/ws/v1/partitions", Authorization=bearer, **headers))[0] == 403
-    assert guarded.left.members is not None
-    guarded.left.members.secret = ""
-    assert (await guarded.ask(guarded.left, "/ws/v1/partitions", **headers))[0] == 401
-
-
-async def test_a_member_that_names_no_caller_is_refused(guarded: Town) -> None:
-    """The secret alone is no identity."""
-    for caller in ("", "[]", "{}", '{"names": 3}', "nonsense"):
-        headers = {SECRET: TOKEN, CALLER: caller}
-        assert (await guarded.ask(guarded.left, "/ws/v1/partitions", **headers))[0] == 400
-
-
 @pytest.mark.needs("openssl")
 async def test_members_use_tls_as_the_server_has_it(tmp_path: Path) -> None:
     """A certificate is an identity on every member; one that the CA has not signed is not talked to."""
@@ -156,7 +122,7 @@ async def test_members_use_tls_as_the_server_has_it(tmp_path: Path) -> None:
         # Only the CA of the others is trusted.
         listener = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=_unsigned(tmp_path))
         host, port = listener.sockets[0].getsockname()
-        false = Member(id=MemberId("c"), name="c", address="", http=f"https://{host}:{port}")
+        false = Member(id=MemberId("c"), name="c", address=f"{host}:{port}", http="")
         table_of([left]).members[false.id] = false
         assert await status("operator", "/ws/v1/partitions") == 0
         listener.close()

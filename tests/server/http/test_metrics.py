@@ -1,6 +1,5 @@
 """Metrics as a scraper reads them."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -34,6 +33,7 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import Driver
+from support.patience import loop_turns
 from support.server.http_site import Site, read_openmetrics
 
 CONFIG = """
@@ -325,20 +325,10 @@ async def test_scrape_lets_others_have_their_turn(site: Site, monkeypatch: pytes
         nodes(*[node(f"n{n}", vcore=1) for n in range(50)]),
         apps(*[app(f"app-{n}", "root.a") for n in range(50)]),
     )
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(other())
-    samples = await site.metrics()
-    task.cancel()
-
+    async with loop_turns() as turns:
+        samples = await site.metrics()
     assert samples[f'yunikorn_scheduler_node{{{HERE},state="active"}}'] == 50
-    assert turns > 100
+    assert turns() > 100
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from licorne_cli.commands import parser_for
 from licorne_core.values.ids import RmId
-from licorne_server.commands.serve_options import settings_of
 from licorne_server.http.families import Families
 from licorne_server.http.metrics import gather
 from licorne_server.reads.sources import EventFigures, Figures, RmFigures
@@ -145,10 +143,3 @@ def test_names_may_be_left_out() -> None:
         text = "".join(families.lines(openmetrics=False))
         assert ("\nyunikorn_root" in text) is wanted
         assert "\nyunikorn_queue_app{" in text
-
-
-@pytest.mark.parametrize("option", [True, False])
-def test_the_option(option: bool) -> None:
-    """Names with the queue in them are there unless the command line says otherwise."""
-    arguments = ["serve"] if option else ["serve", "--no-metrics-queue-names"]
-    assert settings_of(parser_for("serve").parse_args(arguments)).queue_names is option

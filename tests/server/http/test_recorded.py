@@ -10,7 +10,6 @@ from functools import partial
 import pytest
 
 from extensions.drains.building import cordon
-from licorne_core.messages.effects import Happened
 from licorne_core.values.errors import Refusal
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_server.http.ui.files import STATIC
@@ -199,7 +198,7 @@ def scene(site: Site) -> Site:
         cordon("n2"),
     )
     driver.wait(2.5)
-    site.events.add(Happened(rm_id=RmId(RM), facts=list(driver.facts)))
+    site.events.get(RM).append(list(driver.facts))
     driver.do(register(OTHERS, "rm2"), nodes(node("m1", vcore=8000), rm="rm2"))
     planned(driver)
     driver.scheduler.partitions[PartitionName("[rm1]default")].ledger.note(victim("v"))

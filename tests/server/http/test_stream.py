@@ -27,7 +27,7 @@ from licorne_server.http.stream import (
 )
 from licorne_server.process.fair import TimeSlices
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, remove_apps
-from support.patience import PATIENCE
+from support.patience import PATIENCE, loop_turns
 from support.server.http_site import Site
 
 CONFIG = "partitions: [{name: default, queues: [{name: a, submitacl: '*'}]}]"
@@ -105,20 +105,11 @@ def test_strange_texts_stay_json() -> None:
 
 async def test_others_get_their_turn() -> None:
     """While a long list is made the loop comes round many times."""
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(other())
-    body = b"".join([chunk async for chunk in sliced(fragments(numbered(50_000)), TimeSlices(idle), "host")])
-    task.cancel()
-
+    async with loop_turns() as turns:
+        chunks = sliced(fragments(numbered(50_000)), TimeSlices(idle), "host")
+        body = b"".join([chunk async for chunk in chunks])
     assert len(json.loads(body)) == 50_000
-    assert turns >= 10
+    assert turns() >= 10
 
 
 async def test_answers_are_made_one_at_a_time() -> None:

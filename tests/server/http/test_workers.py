@@ -1,14 +1,11 @@
 """One scrape for all workers, and what health says of them."""
 
-from typing import cast
-
 from prometheus_client.parser import text_string_to_metric_families
 
-from licorne_server.http.health import _of_deployment
 from licorne_server.http.workers import merged
-from licorne_server.store.coordination.ownership import Alone
-from licorne_server.store.coordination.store import Document, Snapshot, Store
+from licorne_server.store.coordination.store import Snapshot
 from licorne_server.store.coordination.workers import STATUS, Known, known_workers, status_text
+from licorne_server.store.documents.documents import Document
 
 ONE = """\
 # HELP licorne_rms RMs that are registered.
@@ -85,23 +82,3 @@ def test_what_the_supervisor_writes_is_what_workers_read() -> None:
     document = Document(value=status_text(KNOWN), revision=1)
     assert known_workers(Snapshot(documents={STATUS: document})) == KNOWN
     assert known_workers(Snapshot()) == []
-
-
-class Supervised(Alone):
-    """A worker whose supervisor says that others restart in a loop."""
-
-    store = cast(Store, object())
-
-    def snapshot(self) -> Snapshot:
-        """What the supervisor has written."""
-        return Snapshot(documents={STATUS: Document(value=status_text(KNOWN), revision=1)})
-
-
-def test_health_names_workers_that_restart_in_a_loop() -> None:
-    """The self-diagnosis of any worker fails while one restarts in a loop, and says which."""
-    [failed] = [check for check in _of_deployment(Supervised(0), None) if check.found.count]
-    assert failed.description == "no worker fails again and again"
-    assert failed.found.texts == [
-        "worker 2 has been restarted 4 times",
-        "worker 3 has been restarted 9 times",
-    ]

@@ -6,6 +6,7 @@ import grpc
 import pytest
 
 from licorne_server.assembly.server import Server
+from support.patience import PATIENCE
 from support.peers.members import Deployment, members
 from support.peers.shim import connected
 
@@ -13,7 +14,7 @@ from support.peers.shim import connected
 @pytest.fixture
 async def two() -> AsyncIterator[Deployment]:
     """Members a and b."""
-    async with members("a", "b") as deployment:
+    async with members("a", "b", drain=PATIENCE) as deployment:
         deployment.home = "b"
         yield deployment
 

@@ -13,12 +13,13 @@ from structlog.testing import capture_logs
 from licorne.v1 import state_pb2 as state
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.http.pages import ACT
-from licorne_server.store.coordination.packing import ACCEPTED, SERVICE
+from licorne_server.services.members.packing import ACCEPTED, SERVICE
 from licorne_server.store.coordination.pb import members_pb2 as pb
 from licorne_server.store.coordination.secret import METADATA
 from licorne_server.store.coordination.store import Member, MemberId
 from support.peers.members import SECRET, Deployment, members
 from support.peers.shim import LOOPBACK, connected, eventually
+from support.server.reports import warned
 
 PASS = f"/{SERVICE}/Pass"
 FRAMES = pb.Frames(
@@ -54,7 +55,7 @@ async def test_garbage_of_a_member_costs_a_line(two: Deployment, channel: grpc.a
                 while await call.read() is not grpc.aio.EOF:
                     pass
             ends.append((await call.code(), await call.details()))
-    told = [line for line in lines if line["log_level"] not in ("info", "debug")]
+    told = warned(lines)
     cut = [details for code, details in ends if code is grpc.StatusCode.INVALID_ARGUMENT]
     assert 20 < len(cut) < 110
     assert all(details.startswith("malformed message: ") for details in cut)
@@ -121,5 +122,4 @@ async def test_garbage_as_the_answer_to_an_act_is_no_fault_here(answer: bytes) -
             async with client.post(url, json={"act": "cordon", "rm": "rm", "name": "n0"}) as refused:
                 body = await refused.json()
     assert (refused.status, body["code"]) == (503, "UNAVAILABLE"), body
-    told = [line["log_level"] for line in lines if line["log_level"] in ("warning", "error")]
-    assert told == ["warning"]
+    assert [line["log_level"] for line in warned(lines)] == ["warning"]

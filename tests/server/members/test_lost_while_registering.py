@@ -10,7 +10,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
 from licorne_server.rms.registry import is_owned
-from licorne_server.store.coordination.store import Document
+from licorne_server.store.documents.documents import Document
 from support.peers.members import Deployment
 from support.peers.shim import RawSession, Shim, connected, eventually
 

@@ -10,7 +10,7 @@ from google.protobuf.any_pb2 import Any
 from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]
 
-from licorne_server.store.coordination.packing import (
+from licorne_server.services.members.packing import (
     CANCELLED,
     MOST_CALLS,
     MOST_MESSAGE,

@@ -12,8 +12,9 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
-from licorne_server.store.coordination import packing
+from licorne_server.services.members import packing
 from licorne_server.store.coordination.secret import METADATA
+from licorne_server.transport.loop import unfinished
 from support.peers.members import SECRET, Deployment, OwnershipInMemory, members
 from support.peers.shim import Call, RawSession, Shim, ask, connected, eventually, new_allocations, node
 from support.peers.tls import Bearing, connected_as, tls
@@ -226,6 +227,20 @@ async def test_a_stream_that_is_not_read_does_not_stop_another(two: Deployment, 
             await shim.ask(allocations, ask(f"k{number}", vcore=1))
             assert set(await new_allocations(allocations, 1)) == {f"k{number}"}
         assert len(await new_allocations(unread, 4000)) == 4000
+
+
+@pytest.mark.transport
+async def test_messages_of_a_member_are_not_dropped_as_those_of_strangers(
+    two: Deployment, shim: Shim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However little is kept of what strangers have begun to send, a member that knows the secret goes on."""
+    monkeypatch.setattr(unfinished, "EACH", 1000)
+    allocations, _, _ = await shim.set_up(vcore=1_000_000)
+    await shim.ask(allocations, ask("first", vcore=1))
+    assert set(await new_allocations(allocations, 1)) == {"first"}
+    key = "k" * 200
+    await shim.ask(allocations, *(ask(f"{key}-{number}", vcore=1) for number in range(1000)))
+    assert len(await new_allocations(allocations, 1000)) == 1000
 
 
 async def test_sessions_are_redirected(session: RawSession, server: Server) -> None:

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from licorne_server.store.coordination.secret import KEY, METADATA, deployment_secret, is_given
-from licorne_server.store.coordination.store import Document, StoreError
+from licorne_server.store.coordination.secret import KEY, METADATA, Secret, deployment_secret
+from licorne_server.store.documents.documents import Document, StoreError
 from support.peers.members import Documents
 
 
@@ -39,16 +39,17 @@ async def test_a_document_that_is_no_secret_is_refused(value: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metadata", "right"),
+    ("given", "right"),
     [
-        ([(METADATA, "abc")], True),
-        ([("other", "x"), (METADATA, b"abc")], True),
+        (["abc"], True),
+        ([b"abc"], True),
         ([], False),
-        ([(METADATA, "abcd")], False),
-        ([(METADATA, "ä")], False),
-        ([(METADATA, "abc"), (METADATA, "abc")], False),
+        (["abcd"], False),
+        (["ä"], False),
+        (["abc", "abc"], False),
     ],
 )
-def test_exactly_one_right_secret_counts(metadata: list[tuple[str, str | bytes]], *, right: bool) -> None:
-    """Nothing, something else, and the same twice are refused."""
-    assert is_given("abc", metadata) is right
+def test_exactly_one_right_secret_counts(given: list[str | bytes], *, right: bool) -> None:
+    """Nothing, something else, and the same twice are refused; before it is known everything is."""
+    assert Secret("abc").is_in([(METADATA, value) for value in given]) is right
+    assert not Secret().is_in([(METADATA, "")])

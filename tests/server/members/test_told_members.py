@@ -7,7 +7,7 @@ import pytest
 
 from licorne.v1 import session_pb2 as sp
 from licorne_core.values.ids import RmId
-from licorne_server.services import members as members_module
+from licorne_server.services.members import member_calls
 from licorne_server.store.coordination.placing import LONGEST_TOLD, MOST_TOLD, choose, told_to
 from licorne_server.store.coordination.store import Member, MemberId, Snapshot
 from support.peers.members import Deployment, members
@@ -34,7 +34,7 @@ async def two() -> AsyncIterator[tuple[Deployment, RawSession]]:
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members look at each other often."""
-    monkeypatch.setattr(members_module, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(member_calls, "LOOK_SECONDS", 0.01)
 
 
 async def news(call: Call) -> sp.UpdateResponse:

@@ -19,8 +19,7 @@ from licorne_server.process.doors import (
     Door,
     doors_of,
 )
-from licorne_server.process.settings import Settings
-from licorne_server.process.transports import GRPC, LOOP
+from licorne_server.process.settings import GRPC, LOOP, Settings
 from support.peers.shim import LOOPBACK, eventually, serving
 from support.peers.tls import tls
 
@@ -197,17 +196,12 @@ def has_answered(door: Door) -> bool:
     return door.has_answered
 
 
-def test_worker_is_asked_at_its_own_sockets(tmp_path: Path) -> None:
+def test_worker_is_asked_at_its_own_socket(tmp_path: Path) -> None:
     """The common ports of workers may lead to others; without an address there is no door."""
-    own = Coordination(
-        backend="local",
-        hosts=("store",),
-        advertise=f"unix:{tmp_path}/1.grpc",
-        advertise_http=f"unix:{tmp_path}/1.http",
-    )
+    own = Coordination(backend="local", hosts=("store",), advertise=f"unix:{tmp_path}/1.grpc")
     shared = Settings(coordination=own, tls=tls())
     found = doors_of(shared, "127.0.0.1:7070", "127.0.0.1:9080", "127.0.0.1:9090")
-    assert [door.name for door in found] == ["grpc", "http"]
+    assert [door.name for door in found] == ["grpc"]
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(f"{tmp_path}/1.grpc")
         listening.listen()

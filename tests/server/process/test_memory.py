@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from licorne_core.messages.commands import Command, RefuseNewWork
-from licorne_core.values.rm_caps import Shortage
+from licorne_core.values.rm_caps import MemoryShortage
 from licorne_server.process.bounds import RmBounds
 from licorne_server.process.memory import LOOKS_BETWEEN_RETURNS, LOOKS_BETWEEN_TELLINGS, Memory, System
 from support.patience import PATIENCE
@@ -52,7 +52,7 @@ def watched(system: FakeSystem) -> tuple[Memory, list[Command]]:
     return Memory(LIMIT, told.append, system), told
 
 
-NONE, NEW, ALL = Shortage.NONE, Shortage.NEW, Shortage.ALL
+NONE, NEW, ALL = MemoryShortage.NONE, MemoryShortage.NEW, MemoryShortage.ALL
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,9 @@ NONE, NEW, ALL = Shortage.NONE, Shortage.NEW, Shortage.ALL
         ((LIMIT + 1, 0), (NEW, NONE)),
     ],
 )
-async def test_levels(system: FakeSystem, figures: tuple[int, ...], levels: tuple[Shortage, ...]) -> None:
+async def test_levels(
+    system: FakeSystem, figures: tuple[int, ...], levels: tuple[MemoryShortage, ...]
+) -> None:
     """New work is refused above the limit, all work above an eighth more, nothing below 95 %."""
     memory, _ = watched(system)
     seen = []
@@ -81,7 +83,7 @@ async def test_those_who_are_refused_hear_the_present_figure(system: FakeSystem)
         for system.figure in range(801, 801 + 2 * LOOKS_BETWEEN_TELLINGS + 1):
             memory.look()
     figures = [801, 801 + LOOKS_BETWEEN_TELLINGS, 801 + 2 * LOOKS_BETWEEN_TELLINGS]
-    reason = "the process takes {} bytes of memory, and --max-memory is 800"
+    reason = "the process takes {} bytes of memory, and bounds.max_memory is 800"
     assert told == [RefuseNewWork(shortage=NEW, reason=reason.format(figure)) for figure in figures]
     assert len(logs) == 1
 
@@ -92,7 +94,7 @@ async def test_each_change_is_told_and_logged_once(system: FakeSystem) -> None:
     with capture_logs() as logs:
         for system.figure in (1, 801, 802, 950, 951, 1, 2):
             memory.look()
-    reason = "the process takes {} bytes of memory, and --max-memory is 800"
+    reason = "the process takes {} bytes of memory, and bounds.max_memory is 800"
     assert told == [
         RefuseNewWork(shortage=NEW, reason=reason.format(801)),
         RefuseNewWork(shortage=ALL, reason=reason.format(950)),
@@ -135,7 +137,7 @@ async def test_newcomers_are_refused_at_the_door(system: FakeSystem) -> None:
             await Shim(channel, "new").register()
         assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert refused.value.details() == (
-            "no new RM is taken: the process takes 801 bytes of memory, and --max-memory is 800"
+            "no new RM is taken: the process takes 801 bytes of memory, and bounds.max_memory is 800"
         )
         await Shim(channel, "here").register()
         system.figure = 1
@@ -155,7 +157,7 @@ async def test_rms_hear_why_their_new_work_is_refused(system: FakeSystem) -> Non
             [refused] = (await allocations.next()).rejectedAllocations
             assert refused.reason == (
                 f"allocation k is refused: the process takes {shortage} bytes of memory, "
-                "and --max-memory is 800"
+                "and bounds.max_memory is 800"
             )
         assert len((await shim.nodes(nodes, node("n9", vcore=1))).rejected) == 1
         system.figure = 1

@@ -27,6 +27,7 @@ from support.peers.networks import header_block, headers, raw_connection
 from support.peers.shim import LOOPBACK, Shim, connected, eventually, serving
 from support.server.process_log import opened
 from support.server.server_process import ServerProcess
+from support.server.settings_file import settings_file
 
 DOOMED_SERVER = Path(__file__).parents[2] / "support" / "server" / "doomed_server.py"
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -57,7 +58,7 @@ class Standing:
         """Note the reason."""
         self.reasons.append(reason)
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str, concern: str = "server") -> None:
         """Note the reason, and that it has failed."""
         self.reasons.append(reason)
         self.failed.set()
@@ -276,20 +277,10 @@ async def test_an_engine_that_ends_is_seen_by_all_probes(monkeypatch: pytest.Mon
         monkeypatch.setattr("licorne_server.engine.engine.log.error", fail)
         server.engine.post(RegisterRm(rm_id=RmId("rm")))
         await server.failed.wait()
-        reason = "engine stopped: RuntimeError\n"
+        reason = "down: engine stopped: RuntimeError\n"
         assert await verdicts(server, channel) == (503, reason, NOT_SERVING)
         server.stalled("")
         assert await verdicts(server, channel) == (503, reason, NOT_SERVING)
-
-
-async def test_a_server_that_stands_still_is_seen_by_all_probes() -> None:
-    """The probes fail during a stall, and no longer."""
-    async with serving(http=LOOPBACK) as server, connected(server) as channel:
-        for _ in range(2):
-            server.stalled(STILL)
-            assert await verdicts(server, channel) == (503, f"{STILL}\n", NOT_SERVING)
-            server.stalled("")
-            assert await verdicts(server, channel) == (200, "ok\n", SERVING)
 
 
 HURRIED = (
@@ -304,7 +295,7 @@ async def test_a_process_whose_port_is_shut_ends_with_a_code_of_its_own(tmp_path
     program = (sys.executable, "-c", HURRIED)
     path = tmp_path / "log"
     with opened(path) as log:
-        flags = ("--transport", "grpc", "--stall", "2")
+        flags = settings_file(server={"transport": "grpc", "stall": 2})
         async with (
             ServerProcess(*flags, stderr=log, program=program) as server,
             raw_connection(server.target) as stranger,
@@ -333,8 +324,8 @@ async def test_a_cancelled_engine_has_failed() -> None:
     ("way", "flags", "events"),
     [
         ("engine_ends", (), ["engine stopped"]),
-        ("engine_waits", ("--stall", "2"), ["server stands still", "server ends itself"]),
-        ("loop_hangs", ("--stall", "2"), ["server stands still", "server ends itself"]),
+        ("engine_waits", settings_file(server={"stall": 2}), ["server stands still", "server ends itself"]),
+        ("loop_hangs", settings_file(server={"stall": 2}), ["server stands still", "server ends itself"]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -1,10 +1,10 @@
-"""Accounting: resource-hours in memory and in files, over hours, restarts and bad days."""
+"""Accounting: resource-hours in memory and in documents, over hours, restarts and bad days."""
 
 import asyncio
-import os
 import random
 from collections import Counter
-from errno import ENOSPC
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -12,110 +12,146 @@ from structlog.testing import capture_logs
 
 from licorne_core.messages.commands import TerminationType
 from licorne_server.process.fair import TimeSlices
-from licorne_server.reads import accounting_file
 from licorne_server.reads.accounting import FLUSH_SECONDS, Accounting
-from licorne_server.reads.accounting_file import COLUMNS, AccountingFile
-from licorne_server.reads.resource_hours import HOUR, Hours, in_hours
+from licorne_server.reads.resource_hours import HOUR, MOST_DAYS, Hours, Place, Row, in_hours
+from licorne_server.reads.stored_hours import AT_ONCE, DAY, StoredHours, day_of, drop_old
+from licorne_server.store.documents.disk import Disk
+from licorne_server.store.documents.documents import Document, Documents, StoreError
+from licorne_server.store.documents.kept import Kept
+from licorne_server.store.documents.owned import pack
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver
 from support.server.accounted import BEGIN, A, B, row, totals
 
 
-def loaded(folder: Path) -> tuple[Hours, int | None]:
-    """What the files of a folder have."""
-    return AccountingFile(folder).read()
+@asynccontextmanager
+async def directory(folder: Path, disk: Disk | None = None) -> AsyncIterator[Kept]:
+    """The documents of a server that starts, and stops in the end."""
+    documents = Kept(disk or Disk(folder))
+    documents.open()
+    yield documents
+    await documents.close()
 
 
-def test_the_files_have_every_row(tmp_path: Path) -> None:
-    """Hours that are over follow one another, the present one is replaced; names have any characters."""
-    file = AccountingFile(tmp_path)
-    first = {A: row(1), B: row(2, ended=5, preempted=2, lost=1)}
-    file.replace_now(BEGIN, first)
-    file.append(BEGIN, first)
-    for value in (1, 7):
-        file.replace_now(BEGIN + HOUR, {B: row(value)})
-    hours, begun = loaded(tmp_path)
-    assert begun == BEGIN + HOUR
-    assert totals(hours) == {
-        (BEGIN, A): {"vcore": 1.0},
-        (BEGIN, B): {"vcore": 2.0},
-        (BEGIN + HOUR, B): {"vcore": 7.0},
-    }
-    kept = hours.hour(BEGIN)[B]
-    assert (kept.ended, kept.preempted, in_hours(kept.lost)) == (5, 2, {"vcore": 1.0})
-    text = (tmp_path / "accounting.csv").read_text()
-    assert text.splitlines()[0] == ",".join(COLUMNS)
-    assert "2023-11-14T22:00:00Z,rm1,default,root.a,ann,,vcore,1.0,0.0" in text
+async def loaded(folder: Path) -> Hours:
+    """What a server finds that starts."""
+    async with directory(folder) as documents:
+        return await StoredHours(documents).read()
 
 
-@pytest.mark.parametrize("left", [0, 1, 40, 10_000])
-def test_an_hour_that_was_begun_to_be_appended_counts_once(tmp_path: Path, left: int) -> None:
-    """A server may end anywhere between the two files, and in the middle of a line."""
-    file, before = AccountingFile(tmp_path), 0
-    for n in range(2):
-        rows = {A: row(1), B: row(2, ended=1)}
-        file.replace_now(BEGIN + n * HOUR, rows)
-        before = (tmp_path / "accounting.csv").stat().st_size if n else 0
-        file.append(BEGIN + n * HOUR, rows)
-    over = tmp_path / "accounting.csv"
-    over.write_bytes(over.read_bytes()[: before + left])
-    for _ in range(2):
-        hours, begun = loaded(tmp_path)
-        assert {hour: len(rows) for hour, rows in hours.by_hour.items()} == {BEGIN: 2, BEGIN + HOUR: 2}
-        assert hours.hour(BEGIN + HOUR)[B].ended == 1
-        assert begun == BEGIN + HOUR
-    file.append(BEGIN + HOUR, {A: row(1), B: row(2, ended=1)})
-    file.replace_now(BEGIN + 2 * HOUR, {A: row(1)})
-    assert sum(value["vcore"] for value in totals(loaded(tmp_path)[0]).values()) == 7.0
+def hours_of(*rows: tuple[int, Place, Row]) -> Hours:
+    """Hours with these rows."""
+    hours = Hours()
+    for each in rows:
+        hours.add(*each)
+    return hours
 
 
-def test_bad_lines_are_named_and_left_out(tmp_path: Path) -> None:
-    """Everything else counts, whatever stands in the file."""
-    good = "2023-11-14T22:00:00Z,rm1,default,root.a,ann,,vcore,1.0,0.0\n"
-    bad = (
-        "nonsense\n",
-        good.replace("1.0", "nan"),
-        good.replace("1.0", "1e400"),
-        good.replace("22:00", "22:01"),
-        good.replace("rm1", "r" * 9_000),
-        good.replace("vcore,1.0,0.0", f"#allocations,{10**20},0"),
-        good.replace("vcore,1.0,0.0", "#allocations,1,-1"),
-        "\n",
+async def test_every_row_comes_back(tmp_path: Path) -> None:
+    """Hours are what they were, of any places and amounts, each worker's apart."""
+    large = Row({"vcore": 10**30, "é": 0}, 10**6, 1, {"gpu": 1})
+    hours = hours_of(
+        (BEGIN, A, row(1)), (BEGIN, B, row(2, ended=5, preempted=2, lost=1)), (BEGIN + HOUR, A, large)
     )
-    (tmp_path / "accounting.csv").write_text(",".join(COLUMNS) + "\n" + good + "".join(bad) + good)
+    async with directory(tmp_path) as documents:
+        await StoredHours(documents).write(hours, 0)
+        await StoredHours(documents, 1).write(hours_of((BEGIN, B, row(7))), 0)
+    assert (await loaded(tmp_path)).by_hour == hours.by_hour
+    async with directory(tmp_path) as documents:
+        assert totals(await StoredHours(documents, 1).read()) == {(BEGIN, B): {"vcore": 7.0}}
+
+
+async def test_only_the_days_that_go_on_are_written_again(tmp_path: Path) -> None:
+    """A day that is over stays as it is; one that is too old goes from the disk too."""
+    hours = hours_of((BEGIN, A, row(1)), (BEGIN + DAY, A, row(2)))
+    async with directory(tmp_path) as documents:
+        stored = StoredHours(documents)
+        await stored.write(hours, 0)
+        before = documents.get(f"accounting/0/{day_of(BEGIN)}")
+        hours.add(BEGIN + DAY, A, row(1))
+        await stored.write(hours, BEGIN + DAY)
+        assert documents.get(f"accounting/0/{day_of(BEGIN)}") == before
+        late = BEGIN + 1000 * 24 * HOUR
+        hours.add(late, A, row(1))
+        await stored.write(hours, late)
+        assert set(documents.found("accounting/")) == {"accounting/0", f"accounting/0/{day_of(late)}"}
+    assert list((await loaded(tmp_path)).by_hour) == [late]
+
+
+class DyingDisk(Disk):
+    """A disk that takes so many writes, and no more."""
+
+    left = 0
+
+    def write(self, name: str, document: Document | None) -> None:
+        """Write, or refuse."""
+        if not self.left:
+            raise OSError("no room")
+        self.left -= 1
+        super().write(name, document)
+
+
+@pytest.mark.parametrize("writes", range(6))
+async def test_a_server_that_ends_between_two_writes_counts_once(tmp_path: Path, writes: int) -> None:
+    """Whatever the disk took, each hour is the old or the new one, and the next server goes on from it."""
+    old = hours_of((BEGIN, A, row(1)), (BEGIN + DAY, A, row(2)))
+    new = hours_of((BEGIN + DAY, A, row(3)), (BEGIN + 2 * DAY, A, row(4)))
+    disk = DyingDisk(tmp_path)
+    async with directory(tmp_path, disk) as documents:
+        disk.left = 10
+        stored = StoredHours(documents)
+        await stored.write(old, 0)
+        disk.left = writes
+        with suppress(StoreError):
+            await stored.write(new, BEGIN + DAY)
+    for hour, rows in (await loaded(tmp_path)).by_hour.items():
+        assert rows in (old.hour(hour), new.hour(hour))
+    async with directory(tmp_path) as documents:
+        stored = StoredHours(documents)
+        hours = await stored.read()
+        assert set(hours.by_hour) >= {BEGIN + DAY}
+        await stored.write(new, 0)
+        assert len(documents.found("accounting/")) == 3
+    assert (await loaded(tmp_path)).by_hour == new.by_hour
+
+
+def line(items: str) -> bytes:
+    """A document of one line."""
+    return pack(f"[{items}]".encode())
+
+
+async def test_a_damaged_day_is_named_and_left_out(tmp_path: Path) -> None:
+    """All other days count, whatever stands in its document."""
+    good = hours_of(*[(BEGIN + number * DAY, A, row(1)) for number in range(7)])
+    bad = (
+        b"nonsense",
+        pack(b"[]"),
+        line(f'{BEGIN + DAY * 2}, "p", "q", "u", "g", {{"vcore": true}}, {{}}, 0, 0'),
+        line(f'{BEGIN + DAY * 3}, "p", "q", "u", "g", {{"vcore": 1.5}}, {{}}, 0, 0'),
+        line(f'{BEGIN + DAY * 4}, "p", "q", 3, "g", {{}}, {{}}, 0, 0'),
+        line(f'{BEGIN}, "p", "q", "u", "g", {{}}, {{}}, 0, 0'),
+    )
+    async with directory(tmp_path) as documents:
+        await StoredHours(documents).write(good, 0)
+        for number, value in enumerate(bad):
+            key = f"accounting/0/{day_of(BEGIN + number * DAY)}"
+            await documents.compare_and_set(key, value, documents.get(key).revision)
     with capture_logs() as lines:
-        hours, begun = loaded(tmp_path)
-    assert (totals(hours), begun) == ({(BEGIN, A): {"vcore": 2.0}}, None)
-    assert hours.hour(BEGIN)[A].ended == 0
-    assert {line["line"] for line in lines if "line" in line} >= {3, 4, 5, 6}
-
-
-def test_the_file_is_cut_by_whole_hours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond its bytes or its days the oldest hours go, and the newest stay."""
-    monkeypatch.setattr(accounting_file, "MOST_BYTES", 2_000)
-    file = AccountingFile(tmp_path)
-    for n in range(40):
-        file.append(BEGIN + n * HOUR, {A: row(n), B: row(1)})
-        assert (tmp_path / "accounting.csv").stat().st_size <= 2_300
-    hours, _ = loaded(tmp_path)
-    kept = list(hours.by_hour)
-    assert kept == list(range(kept[0], BEGIN + 40 * HOUR, HOUR))
-    assert all(len(rows) == 2 for rows in hours.by_hour.values())
-    assert 5 < len(kept) < 40
-    file.append(BEGIN + 1000 * 24 * HOUR, {A: row(1)})
-    assert list(loaded(tmp_path)[0].by_hour) == [BEGIN + 1000 * 24 * HOUR]
+        hours = await loaded(tmp_path)
+    assert totals(hours) == {(BEGIN + len(bad) * DAY, A): {"vcore": 1.0}}
+    assert [line["event"] for line in lines] == ["accounting is damaged"] * len(bad)
 
 
 class Played:
     """A core with random allocations under a clock moved by hand, and a plain integration of them."""
 
-    def __init__(self, seed: int, begin: float, folder: Path | None = None) -> None:
+    def __init__(self, seed: int, begin: float, documents: Documents | None = None) -> None:
         """Begin at a time."""
         self.draw = random.Random(seed)
         self.driver = Driver()
         self.driver.now = begin
-        file = None if folder is None else AccountingFile(folder)
-        self.accounting = Accounting(self.driver.views, self, TimeSlices(lambda: False), file)
+        stored = None if documents is None else StoredHours(documents)
+        self.accounting = Accounting(self.driver.views, self, TimeSlices(lambda: False), stored)
         self.plain: Counter[tuple[int, str]] = Counter()
         self.running: dict[str, tuple[str, int]] = {}
         self.kept: dict[str, int] = {}
@@ -184,39 +220,39 @@ def by_queue(hours: Hours) -> Counter[tuple[int, str]]:
 
 
 async def test_accounting_is_a_plain_integration(tmp_path: Path) -> None:
-    """Over hours and two runs of a server each hour of each queue is exact, and so is each end."""
+    """Over hours and some runs of a server each hour of each queue is exact, and so is each end."""
     whole: Counter[tuple[int, str]] = Counter()
     ended, begin = 0, BEGIN + 1234.5
     for seed in range(4):
-        played = Played(seed, begin, tmp_path)
-        await played.accounting.begin()
-        played.keep_alive()
-        for _ in range(60):
-            await played.act()
-        await played.accounting.end()
+        async with directory(tmp_path) as documents:
+            played = Played(seed, begin, documents)
+            await played.accounting.begin()
+            played.keep_alive()
+            for _ in range(60):
+                await played.act()
+            await played.accounting.end()
         whole += played.plain
         ended += played.ended
         begin = played.driver.now + 100
-        if not seed:
-            assert by_queue(played.accounting.hours) == whole
-    hours, _ = loaded(tmp_path)
-    found = by_queue(hours)
-    assert len(found) > 20
-    assert found.keys() == whole.keys()
-    assert all(abs(value - found[place]) < 100 for place, value in whole.items()), "rounded in the file"
+        assert by_queue(played.accounting.hours) == whole
+    hours = await loaded(tmp_path)
+    assert len(by_queue(hours)) > 20
+    assert by_queue(hours) == whole
     assert sum(row.ended for rows in hours.by_hour.values() for row in rows.values()) == ended
 
 
 async def test_a_killed_server_loses_what_was_not_flushed(tmp_path: Path) -> None:
     """What a server had written stays: it loses the time since its last flush, and nothing else."""
-    played = Played(1, BEGIN + 60.0, tmp_path)
-    await played.accounting.begin()
-    played.driver.do(asks(ask("root.a", "k", vcore=10)))
-    await played.pass_time(100)
-    await played.accounting.flush()
-    await played.pass_time(FLUSH_SECONDS)
-    await played.accounting.stop()
-    assert in_hours(loaded(tmp_path)[0].hour(BEGIN)[A].used) == {"vcore": pytest.approx(10 * 100 / HOUR)}
+    async with directory(tmp_path) as documents:
+        played = Played(1, BEGIN + 60.0, documents)
+        await played.accounting.begin()
+        played.driver.do(asks(ask("root.a", "k", vcore=10)))
+        await played.pass_time(100)
+        await played.accounting.flush()
+        await played.pass_time(FLUSH_SECONDS)
+        await played.accounting.stop()
+    found = await loaded(tmp_path)
+    assert in_hours(found.hour(BEGIN)[A].used) == {"vcore": pytest.approx(10 * 100 / HOUR)}
 
 
 async def test_preempted_work_counts_as_lost() -> None:
@@ -236,59 +272,69 @@ async def test_preempted_work_counts_as_lost() -> None:
 
 
 async def test_a_disk_that_refuses_is_told_once(tmp_path: Path) -> None:
-    """Accounting goes on in memory, and is written once the disk takes it; another server's file is safe."""
-    played = Played(1, BEGIN + 60.0, tmp_path / "missing")
-    await played.accounting.end()
+    """Accounting goes on in memory, and is written whole once the disk takes it."""
+    disk = DyingDisk(tmp_path)
+    async with directory(tmp_path, disk) as documents:
+        played = Played(1, BEGIN + 60.0, documents)
+        await played.accounting.end()
+        assert not documents.found("")
+        with capture_logs() as lines:
+            await played.accounting.begin()
+            played.driver.do(asks(ask("root.a", "k", vcore=10)))
+            for writes in (0, 0, 1):
+                disk.left = writes
+                await played.pass_time(HOUR / 2)
+                await played.accounting.flush()
+        assert [line["event"] for line in lines] == ["accounting not stored"]
+        disk.left = 100
+        await played.accounting.end()
+    assert (await loaded(tmp_path)).by_hour == played.accounting.hours.by_hour
+
+
+class Slow(Kept):
+    """Documents that cannot be read so many times, and later than by others after that."""
+
+    failures, reads, most = 0, 0, 0
+
+    async def read(self, key: str) -> Document:
+        """Fail, or answer after the others had their turns."""
+        if self.failures:
+            self.failures -= 1
+            raise StoreError(f"no answer about {key}")
+        self.reads += 1
+        self.most = max(self.most, self.reads)
+        await asyncio.sleep(0)
+        self.reads -= 1
+        return await super().read(key)
+
+
+async def test_hours_that_cannot_be_read_at_the_start_are_read_later() -> None:
+    """They are not written over, and what was counted meanwhile is added to them."""
+    documents = Slow()
+    old = hours_of(*[(BEGIN - number * DAY, A, row(1)) for number in range(3 * AT_ONCE)])
+    await StoredHours(documents).write(old, 0)
+    documents.failures = 2
+    before, played = dict(documents.found("")), Played(1, BEGIN + 60.0, documents)
     with capture_logs() as lines:
         await played.accounting.begin()
-        played.driver.do(asks(ask("root.a", "k", vcore=10)))
-        for _ in range(2):
-            await played.pass_time(100)
-            await played.accounting.flush()
-    assert [line["event"] for line in lines] == ["accounting not written"]
-    (tmp_path / "missing").mkdir()
-    await played.accounting.end()
-    assert in_hours(loaded(tmp_path / "missing")[0].hour(BEGIN)[A].used) == {
-        "vcore": pytest.approx(2000 / HOUR)
-    }
-
-
-async def test_a_full_disk_counts_no_hour_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever part of an hour the disk took, the hour is appended once, and the hours behind it too."""
-    played = Played(1, BEGIN + 60.0, tmp_path)
-    await played.accounting.begin()
-    played.driver.do(asks(ask("root.a", "k", vcore=10)))
-    await played.pass_time(100)
-    await played.accounting.stop()
-    refused = iter((True, False, True, False))
-
-    def fsync(_: int) -> None:
-        over = tmp_path / "accounting.csv"
-        if over.exists() and over.stat().st_size and next(refused, False):
-            raise OSError(ENOSPC, "no room")
-
-    await played.accounting.flush()
-    await played.pass_time(HOUR)
-    monkeypatch.setattr(os, "fsync", fsync)
-    for _ in range(5):
+        played.keep_alive()
+        await played.pass_time(100)
         await played.accounting.flush()
-        await played.pass_time(HOUR)
-    await played.accounting.flush()
-    found = {hour: in_hours(rows[A].used)["vcore"] for hour, rows in loaded(tmp_path)[0].by_hour.items()}
-    kept = {hour: in_hours(rows[A].used)["vcore"] for hour, rows in played.accounting.hours.by_hour.items()}
-    assert found == pytest.approx(kept)
-    lines = (tmp_path / "accounting.csv").read_text().splitlines()
-    assert len(lines) == len(set(lines)) == len(kept)
+        assert documents.found("") == before
+        await played.pass_time(100)
+        await played.accounting.end()
+    assert [line["event"] for line in lines] == ["accounting not stored"]
+    assert by_queue(played.accounting.hours) == by_queue(old) + played.plain
+    assert (await StoredHours(documents).read()).by_hour == played.accounting.hours.by_hour
+    assert 1 < documents.most <= AT_ONCE
 
 
-async def test_a_file_that_cannot_be_shortened_is_appended_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The hour is in the file, so that only the log tells of it."""
-    monkeypatch.setattr(accounting_file, "MOST_BYTES", 10)
-    (tmp_path / "accounting.new").mkdir()
-    file = AccountingFile(tmp_path)
-    with capture_logs() as lines:
-        file.append(BEGIN, {A: row(1)})
-    assert [line["event"] for line in lines] == ["accounting not shortened"]
-    assert totals(loaded(tmp_path)[0]) == {(BEGIN, A): {"vcore": 1.0}}
+async def test_hours_of_a_worker_that_is_gone_end_with_the_retention() -> None:
+    """Whoever wrote a day, it is deleted when it is too old, and the list with the last one."""
+    documents, late = Kept(), BEGIN + 2 * DAY
+    await StoredHours(documents, 1).write(hours_of((BEGIN, A, row(1)), (late, A, row(1))), 0)
+    await StoredHours(documents, 2).write(hours_of((BEGIN, A, row(1))), 0)
+    await drop_old(documents, BEGIN + MOST_DAYS * DAY)
+    assert len(documents.found("accounting/")) == 5
+    await drop_old(documents, BEGIN + (MOST_DAYS + 1) * DAY)
+    assert documents.found("accounting/").keys() == {"accounting/1", f"accounting/1/{day_of(late)}"}

@@ -105,7 +105,6 @@ async def test_callbacks_hold_for_the_session(server: Server, session: RawSessio
     assert response.welcome.resumed
     rm = server.rms.find("rm")
     assert rm is not None
-    assert rm.session is not None
     assert rm.session.callbacks == STATES
     await session.begin(callbacks=PREDICATES)
     assert rm.session.callbacks == PREDICATES

@@ -59,7 +59,7 @@ async def listed(channel: grpc.aio.Channel, start: int = 0) -> dict[int, si.Even
 
 def play(server: Server, count: int, *, time: float = START) -> int:
     """So many events happen, at a time in unix seconds; the id of the last."""
-    server.rms.route([happened("rm", 0, count, time=time)])
+    server.engine.answer([happened("rm", 0, count, time=time)])
     return server.events.get("rm").next_id - 1
 
 

@@ -10,6 +10,7 @@ from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
 from licorne_server.rms.streams import Entry, Stream
 from licorne_server.services.exchange import Exchange
+from licorne_server.services.scheduler import FRAMINGS
 from licorne_server.wire.framing import split
 from licorne_server.wire.requests import REQUESTS
 from licorne_server.wire.responses import Kind
@@ -42,7 +43,7 @@ async def test_rejections_of_a_former_registration_are_not_told(
     rm = server.rms.find(RmId("rm"))
     assert rm is not None
     request = await split(message.SerializeToString(), REQUESTS[kind].layout, pace())
-    exchange = Exchange(server.engine, server.rms, rm, Stream(SimpleNamespace(peer=str)), [kind])
+    exchange = Exchange(server.engine, server.rms, rm, Stream(SimpleNamespace(peer=str)), FRAMINGS[kind])
     handled = asyncio.create_task(exchange.handle(Entry(kind, 0, request)))
     await asyncio.sleep(0)
     assert not handled.done()

@@ -1,8 +1,6 @@
 """What an RM had on the server is gone with it, without any help of the garbage collector."""
 
-import gc
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,15 +14,6 @@ from licorne_server.wire.responses import Kind
 from support.peers.shim import RawSession, ask, eventually, node
 
 RM = RmId("rm")
-
-
-@pytest.fixture
-def collector_off() -> Iterator[None]:
-    """Nothing is freed but what nobody knows any more."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def parts(server: Server) -> list[weakref.ref[Any]]:

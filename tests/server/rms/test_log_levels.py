@@ -1,7 +1,7 @@
 """Levels of the log that RMs want by their extra configurations, in force while they are there."""
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,12 +26,7 @@ SCHEDULER = "log.core.scheduler.level"
 BAD_CONFIG = "partitions: 1"
 
 
-@pytest.fixture(autouse=True)
-def usual_levels() -> Iterator[None]:
-    """The levels of the process are as usual, before and after."""
-    levels().begin("info")
-    yield
-    levels().begin("info")
+pytestmark = pytest.mark.usefixtures("usual_levels")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne_core.messages.commands import RefuseNewWork
-from licorne_core.values.rm_caps import Shortage
+from licorne_core.values.rm_caps import MemoryShortage
 from licorne_server.assembly.server import Server
 from support.peers.shim import Call, RawSession, ask
 
@@ -77,9 +77,9 @@ async def test_hello_without_memory_leaves_the_open_stream_alone(server: Server,
     """So it is where the core is what refuses the registration."""
     call, _ = await session.begin(instance=1)
     await session.replay(call)
-    await server.engine.submit(RefuseNewWork(shortage=Shortage.ALL, reason="all is taken"))
+    await server.engine.submit(RefuseNewWork(shortage=MemoryShortage.ALL, reason="all is taken"))
     refused = await session.hello(instance=2)
     assert (await refused.ending())[1].startswith("registration of RM failed: rmID: all is taken")
-    await server.engine.submit(RefuseNewWork(shortage=Shortage.NONE, reason=""))
+    await server.engine.submit(RefuseNewWork(shortage=MemoryShortage.NONE, reason=""))
     await session.send(call, allocations=ASK)
     assert await placed_keys(call, session) == ["k"]

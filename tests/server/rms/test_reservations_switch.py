@@ -2,34 +2,19 @@
 
 import pytest
 
-from licorne_cli.commands import parser_for
 from licorne_core.messages.commands import NewApplication, RegisterRm, Tick
 from licorne_core.values.ids import AppId, RmId, UserGroup
 from licorne_server.assembly.server import running
-from licorne_server.commands.serve_options import settings_of
+from licorne_server.process.settings import Settings
 from support.core.builders import apps, ask, asks, node, nodes
 from support.core.steps import listed
+from support.peers.shim import LOOPBACK
 
 
-@pytest.mark.parametrize(
-    ("environment", "arguments", "kept"),
-    [
-        ({}, [], True),
-        ({"DISABLE_RESERVATION": "True"}, [], False),
-        ({"DISABLE_RESERVATION": "true"}, ["--reservations"], True),
-        ({"DISABLE_RESERVATION": "no"}, ["--no-reservations"], False),
-    ],
-)
-async def test_reservations_can_be_switched_off(
-    environment: dict[str, str], arguments: list[str], kept: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By an option, or without it by the environment."""
-    monkeypatch.delenv("DISABLE_RESERVATION", raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    settings = settings_of(
-        parser_for("serve").parse_args(["serve", "--listen", "127.0.0.1:0", "--http", "off", *arguments])
-    )
+@pytest.mark.parametrize("kept", [True, False])
+async def test_reservations_can_be_switched_off(kept: bool) -> None:
+    """Without them no node is kept free for an ask that waits long."""
+    settings = Settings(listen=LOOPBACK, http=None, reservations=kept)
     async with running(settings) as server:
         rm = RegisterRm(rm_id=RmId("rm"))
         tag = {"namespace": "a"}

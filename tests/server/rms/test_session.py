@@ -12,6 +12,8 @@ from licorne_core.messages.commands import Command, RegisterRm, RemoveRm
 from licorne_core.messages.effects import Effect
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
+from licorne_server.services import exchange
+from support.patience import PATIENCE
 from support.peers.shim import Call, RawSession, Shim, ask, connected, node, serving
 
 ASK = si.AllocationRequest(allocations=[ask("k")])
@@ -32,7 +34,7 @@ async def test_hello_is_answered_by_a_welcome(session: RawSession) -> None:
     welcome = response.welcome
     assert not welcome.resumed
     assert welcome.resume_token
-    assert (welcome.heartbeat_seconds, welcome.max_items) == (10, 1000)
+    assert (welcome.heartbeat_seconds, welcome.max_items) == (PATIENCE, 1000)
 
 
 async def test_nothing_is_scheduled_before_the_replay_has_ended(server: Server, session: RawSession) -> None:
@@ -252,32 +254,45 @@ async def test_goodbye_for_good_does_not_undo_a_registration(
 @pytest.mark.row(19)
 async def test_drain_is_announced_on_sessions() -> None:
     """A server that is about to stop says so and when to come back, and waits for the goodbye."""
-    async with serving(retry_after=2.5) as server, connected(server) as channel:
+    async with serving(retry_after=2.5, drain=PATIENCE) as server, connected(server) as channel:
         session = RawSession(channel)
         call, _ = await session.begin()
         await session.replay(call)
         stopping = asyncio.create_task(server.stop())
         drain = (await session.until(call, "drain")).drain
-        assert (drain.reason, drain.retry_after_milliseconds) == (
-            "the server is about to stop",
-            2500,
-        )
+        assert (drain.reason, drain.retry_after_milliseconds) == ("the server is about to stop", 2500)
         await session.send(call, goodbye=sp.Goodbye())
         assert (await call.ending())[0] is grpc.StatusCode.OK
         await stopping
 
 
-async def test_both_sides_hear_from_each_other() -> None:
+async def test_both_sides_hear_from_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quiet server beats; one that hears nothing for three beats gives the stream up."""
+    monkeypatch.setattr(exchange, "SILENT_HEARTBEATS", 10**6)
     async with serving(heartbeat=0.05) as server, connected(server) as channel:
         session = RawSession(channel)
         call, _ = await session.begin()
         await session.replay(call)
-        beat = await session.until(call, "heartbeat")
+        while (beat := await call.next()).WhichOneof("message") != "heartbeat":
+            assert not beat.HasField("notice"), "the replay was notified as missing"
         assert beat.number == 0
+        monkeypatch.undo()
         code, text = await call.ending()
         assert code is grpc.StatusCode.UNAVAILABLE
         assert text.startswith("nothing was heard for")
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_an_rm_that_owes_its_replay_is_notified(monkeypatch: pytest.MonkeyPatch, begun: bool) -> None:
+    """A notice comes after a heartbeat's time without a request, also of a replay without an end."""
+    monkeypatch.setattr(exchange, "SILENT_HEARTBEATS", 10**6)
+    async with serving(heartbeat=0.05) as server, connected(server) as channel:
+        session = RawSession(channel)
+        call, _ = await session.begin()
+        if begun:
+            await session.send(call, replay_begin=sp.ReplayBegin())
+        notice = (await session.until(call, "notice")).notice
+        assert (notice.code, "ReplayBegin" in notice.message) == ("REPLAY_MISSING", True)
 
 
 async def test_first_message_must_be_a_hello(session: RawSession) -> None:

@@ -14,7 +14,6 @@ async def test_who_has_heard_more_than_was_sent_starts_anew(server: Server, sess
     await session.replay(call)
     rm = server.rms.find("rm")
     assert rm is not None
-    assert rm.session is not None
     sent = rm.session.sent
     await session.send(call, goodbye=sp.Goodbye())
     await call.ending()
@@ -31,7 +30,6 @@ async def test_who_has_heard_all_that_was_sent_resumes(server: Server, session: 
     await session.replay(call)
     rm = server.rms.find("rm")
     assert rm is not None
-    assert rm.session is not None
     await session.send(call, goodbye=sp.Goodbye())
     await call.ending()
     token = first.welcome.resume_token

@@ -6,6 +6,7 @@ import grpc
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
+from support.patience import PATIENCE
 from support.peers.shim import (
     Shim,
     application,
@@ -113,7 +114,7 @@ async def test_half_closed_stream_is_flushed_and_ended(shim: Shim) -> None:
 @pytest.mark.row(19)
 async def test_stopping_server_sends_what_was_decided_and_says_goodbye() -> None:
     """A drain flushes the streams and ends them with UNAVAILABLE, so that shims come back."""
-    async with serving() as server, connected(server) as channel:
+    async with serving(drain=PATIENCE) as server, connected(server) as channel:
         shim = Shim(channel)
         allocations, applications, nodes = await shim.set_up()
         await shim.ask(allocations, ask("k"))

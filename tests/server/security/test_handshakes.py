@@ -7,7 +7,7 @@ import ssl
 import struct
 from asyncio.sslproto import SSLProtocol, _SSLProtocolTransport
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from importlib.util import find_spec
 
@@ -140,8 +140,8 @@ def kinds() -> tuple[type, ...]:
     """The classes of what a connection consists of."""
     found: list[type] = [Handshake, SSLProtocol, _SSLProtocolTransport, ssl.SSLObject, RequestHandler]
     if find_spec("licorne_transport"):
-        from licorne_server.transport.connection import Connection
-        from licorne_server.transport.streams import Streams
+        from licorne_server.transport.loop.connection import Connection
+        from licorne_server.transport.loop.streams import Streams
 
         found += [Connection, Streams]
     return tuple(found)
@@ -151,15 +151,6 @@ def left() -> Counter[str]:
     """What connections consist of, by class, whether anything leads there or not."""
     of = kinds()
     return Counter(type(each).__name__ for each in gc.get_objects() if type(each) in of)
-
-
-@pytest.fixture
-def uncollected() -> Iterator[None]:
-    """No pass of the collector."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.fixture
@@ -183,7 +174,7 @@ def place_of(server: Server, protocol: str) -> tuple[str, int]:
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_connection_leaves_nothing_however_it_ends(
-    server: Server, protocol: str, way: Callable[[socket.socket, str], None], uncollected: None
+    server: Server, protocol: str, way: Callable[[socket.socket, str], None], collector_off: None
 ) -> None:
     """All of a connection is freed by its end, without a pass of the collector."""
 

@@ -16,8 +16,9 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.assembly.server import Server
 from licorne_server.process.bounds import PeerBounds
 from licorne_server.process.settings import Address
-from support.peers.shim import LOOPBACK, RawSession, Shim, connected, serving
+from support.peers.shim import LOOPBACK, RawSession, Shim, connected, refusal, serving
 from support.peers.tls import SPIFFE, connected_as, tls
+from support.server.reports import warned
 
 Ending = tuple[grpc.StatusCode, str]
 Attempt = Callable[[Any, str], Awaitable[Ending]]
@@ -48,16 +49,9 @@ async def test_common_name_counts_alone() -> None:
         await Shim(channel, "operator").register()
 
 
-async def ending(call: Any) -> Ending:
-    """Status and text of a refused unary call."""
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
-        await call
-    return refused.value.code(), refused.value.details() or ""
-
-
 async def registered(channel: Any, rm_id: str) -> Ending:
     """Register an RM."""
-    return await ending(Shim(channel, rm_id).register())
+    return await refusal(Shim(channel, rm_id).register())
 
 
 async def streamed(channel: Any, rm_id: str) -> Ending:
@@ -88,7 +82,7 @@ def calling(stub: Any, requests: Any, method: str, **fields: str) -> Attempt:
     async def attempt(channel: Any, rm_id: str) -> Ending:
         request = getattr(requests, f"{method}Request")
         named = {name: text.replace("*", rm_id) for name, text in fields.items()}
-        return await ending(getattr(stub(channel), method)(request(**named)))
+        return await refusal(getattr(stub(channel), method)(request(**named)))
 
     attempt.__name__ = method
     return attempt
@@ -127,9 +121,9 @@ async def test_refusals_do_not_tell_which_rms_there_are(server: Server, attempt:
 async def test_bare_names_mean_the_callers_own(server: Server) -> None:
     """A name without an RM means the caller's RM, and other RMs are not mentioned."""
     async with connected_as("rm", server) as channel:
-        missing = await ending(StateStub(channel).ListQueues(pb.ListQueuesRequest()))
+        missing = await refusal(StateStub(channel).ListQueues(pb.ListQueuesRequest()))
         assert missing == (grpc.StatusCode.NOT_FOUND, "partition default not found")
-        nothing = await ending(StateStub(channel).ListEvents(pb.ListEventsRequest()))
+        nothing = await refusal(StateStub(channel).ListEvents(pb.ListEventsRequest()))
         assert nothing[1] == "no RM is registered, so there are no events"
         await Shim(channel).set_up()
         nodes = await StateStub(channel).ListNodes(pb.ListNodesRequest())
@@ -179,4 +173,4 @@ async def test_insecure_off_loopback_is_said_at_every_start() -> None:
         with capture_logs() as logs:
             async with serving(http=address, insecure=True):
                 pass
-        assert sum(entry["log_level"] == "warning" for entry in logs) == warnings
+        assert len(warned(logs)) == warnings

@@ -21,6 +21,7 @@ from licorne_server.process.settings import SettingsError
 from licorne_server.security.tls import CertificateEnd
 from support.peers.shim import LOOPBACK, RawSession, Shim, serving
 from support.peers.tls import FILES, SPIFFE, connected_as, tls
+from support.server.reports import warned
 
 
 @pytest.fixture
@@ -99,14 +100,14 @@ async def shown_by(server: Server) -> str:
     ("file", "content", "problem"),
     [
         ("server.pem", None, "cannot read .*server.pem: No such file"),
-        ("server.pem", "no certificate", "--tls-cert .*server.pem.*: not usable as PEM: "),
-        ("server.key", "no key", "--tls-key .*server.key: not usable as PEM: "),
+        ("server.pem", "no certificate", "server.tls_cert .*server.pem.*: not usable as PEM: "),
+        ("server.key", "no key", "server.tls_key .*server.key: not usable as PEM: "),
         (
             "server.key",
             (FILES / "operator.key").read_text(),
-            "--tls-key .*server.key: not usable as PEM: ",
+            "server.tls_key .*server.key: not usable as PEM: ",
         ),
-        ("ca.pem", "no authority", "--tls-client-ca .*ca.pem: not usable as PEM: "),
+        ("ca.pem", "no authority", "server.tls_client_ca .*ca.pem: not usable as PEM: "),
     ],
     ids=["missing", "certificate", "key", "another's key", "authority"],
 )
@@ -131,7 +132,7 @@ async def test_garbage_in_a_changed_file_is_said_and_not_used(folder: Path) -> N
         with capture_logs() as logs:
             assert await shown_by(server) == before
             assert await shown_by(server) == before
-        assert [entry["event"] for entry in logs] == ["certificate not usable"]
+        assert [entry["event"] for entry in warned(logs)] == ["certificate not usable"]
 
 
 IN_2126 = 4_948_830_377

@@ -153,11 +153,11 @@ async def test_one_token_may_be_of_two_rms_and_an_rm_may_have_two(tmp_path: Path
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"short", "--rm-token mine=.*: the token has 5 characters, 16 to 4096 are allowed"),
-        (b"x" * 5000, "--rm-token mine=.*: the token has 4099 characters"),
-        (b"two words of a token", "--rm-token mine=.*: .* printable ASCII without blanks"),
-        ("é".encode() * 20, "--rm-token mine=.*: .* printable ASCII without blanks"),
-        (None, "--rm-token mine=.*: cannot read .*: No such file"),
+        (b"short", "access.rm_token_files mine=.*: the token has 5 characters, 16 to 4096 are allowed"),
+        (b"x" * 5000, "access.rm_token_files mine=.*: the token has 4099 characters"),
+        (b"two words of a token", "access.rm_token_files mine=.*: .* printable ASCII without blanks"),
+        ("é".encode() * 20, "access.rm_token_files mine=.*: .* printable ASCII without blanks"),
+        (None, "access.rm_token_files mine=.*: cannot read .*: No such file"),
     ],
 )
 def test_file_without_a_token_is_named(tmp_path: Path, content: bytes | None, problem: str) -> None:
@@ -173,8 +173,8 @@ def test_tokens_are_not_sent_in_the_clear() -> None:
     """Off loopback tokens need TLS, whatever else is insecure; certificates suffice."""
     file = (Path("token"),)
     elsewhere = Address(host="0.0.0.0", port=0)
-    with pytest.raises(SettingsError, match=r"--rm-token and --operator-token need TLS on 0\.0"):
+    with pytest.raises(SettingsError, match=r"access\.operator_token_files needs TLS on 0\.0"):
         Settings(listen=elsewhere, insecure=True, operator_tokens=file).check()
     tls = Tls(cert=Path("c"), key=Path("k"), client_ca=Path("a"))
-    with pytest.raises(SettingsError, match="are for a server without --tls-client-ca"):
+    with pytest.raises(SettingsError, match=r"cannot be used with server\.tls_client_ca$"):
         Settings(tls=tls, rm_tokens={"mine": file}).check()

@@ -15,9 +15,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.assembly.server import Server
 from licorne_server.http.identity import NO_IDENTITY
 from licorne_server.process.settings import Settings, SettingsError
-from licorne_server.reads.members import Passed
-from licorne_server.security.access import Caller
-from support.peers.shim import LOOPBACK, RawSession, Shim, connected, serving
+from support.peers.shim import LOOPBACK, RawSession, Shim, connected, refusal, serving
 from support.peers.tls import Bearing, connected_as, https, tls
 from support.server.http_site import API, Viewer
 
@@ -70,13 +68,6 @@ async def town(tmp_path: Path) -> AsyncIterator[Town]:
         town = Town(server, channel, tmp_path)
         await Shim(town.bearing(MINE), "mine").register()
         yield town
-
-
-async def refusal(call: Any) -> tuple[grpc.StatusCode, str]:
-    """Status and text of a call that must fail."""
-    with pytest.raises(grpc.aio.AioRpcError) as refused:
-        await call
-    return refused.value.code(), refused.value.details() or ""
 
 
 async def test_a_viewer_reads_all_rms(town: Town) -> None:
@@ -207,7 +198,7 @@ async def test_a_viewer_needs_no_certificate_where_others_do(tmp_path: Path) -> 
 
 
 async def test_a_certificate_may_be_a_viewers(tmp_path: Path) -> None:
-    """A name of `--viewer` sees every RM over both ports, and changes nothing."""
+    """A name of `access.viewers` sees every RM over both ports, and changes nothing."""
     rights: dict[str, Any] = {"viewers": frozenset({"operator"})}
     async with (
         serving(http=LOOPBACK, tls=tls(), **rights) as server,
@@ -220,22 +211,17 @@ async def test_a_certificate_may_be_a_viewers(tmp_path: Path) -> None:
         assert (await read(server, "/ws/v1/partitions", ssl=https("operator")))[0] == 200
 
 
-def test_members_pass_the_role_on() -> None:
-    """A member takes the caller as a viewer; one of an older version names none."""
-    passed = Passed(Caller(frozenset(), False, "ann", viewer=True), True)
-    assert Passed.read(passed.text()) == passed
-    older = '{"names": [], "operator": false, "peer": "ann", "identified": true}'
-    assert not Passed.read(older).caller.viewer
-
-
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
         (
             {"viewer_tokens": (Path("x"),)},
-            "--viewer-token needs --operator-token, --rm-token or --tls-client-ca",
+            "access.viewer_token_files needs access.operator_token_files, access.rm_token_files or server",
         ),
-        ({"viewers": frozenset({"ann"})}, "--rm-identity, --operator and --viewer need --tls-client-ca"),
+        (
+            {"viewers": frozenset({"ann"})},
+            "access.viewers needs server.tls_client_ca",
+        ),
     ],
 )
 def test_viewers_without_other_identities_are_refused(changes: dict[str, Any], text: str) -> None:

@@ -9,8 +9,7 @@ from structlog.testing import capture_logs
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.assembly.server import Server
-from licorne_server.process.settings import Address
-from licorne_server.process.transports import GRPC
+from licorne_server.process.settings import GRPC, Address
 from support.peers.shim import RawSession, serving
 
 VERSION = version("licorne-server")

@@ -13,7 +13,7 @@ from licorne_server.assembly.server import Server
 from support.core.configurations import WRONG
 from support.core.steps import listed
 from support.peers.shim import Shim, ask, new_allocations, violations
-from support.server.reports import read_books
+from support.server.reports import read_books, warned
 
 if TYPE_CHECKING:
     from licorne.v1.admin_pb2_grpc import AdminAsyncStub
@@ -99,7 +99,7 @@ async def test_refused_configurations_are_in_the_log(shim: Shim, admin: "AdminAs
             await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm", config=BROKEN))
         with pytest.raises(grpc.aio.AioRpcError):
             await shim.register(BROKEN)
-    told = {line["event"]: line for line in lines if line["log_level"] == "warning"}
+    told = {line["event"]: line for line in warned(lines)}
     assert told.keys() == {"configuration refused", "registration refused"}
     for line in told.values():
         assert line["rm_id"] == "rm"

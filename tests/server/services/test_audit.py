@@ -18,14 +18,15 @@ from licorne_server.process.clock import SystemClock
 from licorne_server.security.access import Access
 from licorne_server.services.admin.rights import EVENT, Rights
 from licorne_server.store.configurations.default_file import Default
-from licorne_server.store.configurations.history import Configurations, Keeper
+from licorne_server.store.configurations.history import Configurations
+from licorne_server.store.documents.kept import Kept
 from licorne_server.telemetry.logs import dropped
 from licorne_server.wire.errors import exhausted
 from support.peers.shim import Shim, connected, serving
 from support.peers.tls import Bearing, connected_as, tls
 from support.server.reports import audited, dumped, refusal
 
-KNOWN = Configurations(Default(), Keeper(), SystemClock())
+KNOWN = Configurations(Default(), Kept(), SystemClock(), lambda _: 1)
 RIGHTS = Rights(Scheduler().views, Access(), KNOWN)
 
 

@@ -29,7 +29,7 @@ partitions:
           - {name: c, maxapplications: 3}
 """
 CHANGES = {
-    "partition default": ("changed", {"node sort policy": ("fair", "binpacking")}),
+    "partition default": ("changed", {"node sort policy": ("auto", "binpacking")}),
     "queue root.a": ("changed", {"max": ("memory=4Gi,vcore=1500m", "memory=4Gi,vcore=2")}),
     "queue root.b": ("removed", {"submit acl": ("*", "")}),
     "queue root.c": ("added", {"max applications": ("", "3")}),

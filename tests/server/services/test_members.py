@@ -12,8 +12,9 @@ from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.values.ids import RmId
 from licorne_server.store.coordination.ownership import DRAIN
-from licorne_server.store.coordination.store import Document, MemberId
+from licorne_server.store.coordination.store import Gone, Member, MemberId
 from licorne_server.store.coordination.store import Ownership as Record
+from licorne_server.store.documents.documents import Document
 from support.members import Table, deployment, member, table_of
 from support.peers.shim import Shim, connected, serving
 from support.peers.tls import Bearing
@@ -39,6 +40,8 @@ async def test_members_are_listed_with_their_rms() -> None:
             await Shim(channel, "rm").register()
         rms = table_of(servers).rms
         rms[RmId("lost")] = Record(rm_id=RmId("lost"), owner=MemberId("former"), epoch=7)
+        former = Member(id=MemberId("former"), name="host-9", address="host-9:7070")
+        table_of(servers).gone[former.id] = Gone(former, 5.0)
         rms[RmId("free")] = Record(rm_id=RmId("free"), owner=MemberId(""), epoch=9, moved=2.0)
         for server in servers:
             async with connected(server) as channel:
@@ -49,12 +52,12 @@ async def test_members_are_listed_with_their_rms() -> None:
             assert shown == [
                 ("a", "active", []),
                 ("b", "active", [("rm", 1)]),
-                ("former", "gone", [("lost", 7)]),
+                ("host-9", "gone", [("lost", 7)]),
             ]
             assert [(rm.rm_id, rm.moved) for rm in answer.unowned] == [("free", 2 * 10**9)]
             assert answer.me == server.ownership.me()
             assert answer.members[1].address == servers[0].grpc_address
-            assert answer.members[1].since == 1000 * 10**9
+            assert [one.since for one in answer.members[1:]] == [1000 * 10**9, 5 * 10**9]
 
 
 async def test_a_member_is_drained_by_a_document_of_the_store() -> None:
@@ -121,7 +124,7 @@ async def test_members_are_for_operators(tmp_path: Path) -> None:
         (tmp_path / name).write_text(f"token-of-{name}-{'x' * 12}")
     tokens = {"rm_tokens": {"rm": (tmp_path / "rm",)}, "operator_tokens": (tmp_path / "operator",)}
     with capture_logs() as lines:
-        async with member(Table(), "a", **tokens) as server, connected(server) as channel:
+        async with member(Table(), "a", None, **tokens) as server, connected(server) as channel:
             for name, allowed in (("rm", False), ("operator", True)):
                 bearing = Bearing(channel, f"Bearer token-of-{name}-{'x' * 12}")
                 for call in (listed(bearing), drained(bearing, "a", why="test")):
@@ -142,5 +145,5 @@ async def test_log_has_few_lines_of_calls_without_the_secret() -> None:
             for _ in range(5):
                 with pytest.raises(grpc.aio.AioRpcError, match="the secret of the deployment is needed"):
                     await channel.stream_stream("/licorne.members.Members/Pass")().read()
-    told = [line["times"] for line in logs if line["event"].startswith("member refused")]
+    told = [line["times"] for line in logs if line["event"].startswith("not taken for a member")]
     assert told == [1]

@@ -235,7 +235,7 @@ async def test_each_call_leaves_a_line_that_names_the_caller(
         )
         await admin.SetQueueStopped(pb.SetQueueStoppedRequest(rm_id="rm", queue="root"))
         await refusal(admin.StopApplication(pb.StopApplicationRequest(rm_id="rm")))
-        await refusal(admin.ForgetRm(pb.ForgetRmRequest(rm_id="rm")))
+        await refusal(admin.ForgetRm(pb.ForgetRmRequest(rm_id="rm", message="not in use")))
         await admin.SetLogLevel(pb.SetLogLevelRequest(logger="core.engine", level="debug"))
         await refusal(admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm", config="x")))
         async for _ in admin.DumpState(pb.DumpStateRequest()):
@@ -273,7 +273,13 @@ async def test_each_call_leaves_a_line_that_names_the_caller(
             "reason": "",
             "outcome": "INVALID_ARGUMENT",
         },
-        {"action": "forget RM", "rm_id": "rm", "force": False, "outcome": "RM_CONNECTED"},
+        {
+            "action": "forget RM",
+            "rm_id": "rm",
+            "force": False,
+            "message": "not in use",
+            "outcome": "RM_CONNECTED",
+        },
         {
             "action": "set log level",
             "rm_id": "",

@@ -51,7 +51,7 @@ async def test_partitions_come_in_numbers(state: "StateAsyncStub", calls: Any) -
     counts = (partition.nodes, partition.allocations, partition.pending_asks)
     assert counts == (1, 2, 1)
     assert partition.applications == {"Running": 1}
-    assert partition.node_sort_policy == "fair"
+    assert partition.node_sort_policy == "auto"
     assert not partition.holds
 
 

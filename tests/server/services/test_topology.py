@@ -28,14 +28,14 @@ PATHS = ["a", "a/1", "a/2", "b", "b/1"]
 
 @pytest.fixture
 async def server() -> AsyncIterator[Served]:
-    """Three racks in two zones, with two nodes of four cores each; one ask of 3 cores waits for nothing."""
+    """Three racks in two zones, with two nodes of four cores each; one ask waits for its only node."""
     async with serve(CONFIG) as server, FakeRM(server.target) as rm:
         for zone, rack in ("a1", "a2", "b1"):
             place = {"zone": zone, "rack": rack}
             await rm.add_nodes(2, prefix=f"{zone}{rack}", attributes=place, vcore=4000)
         await rm.submit("app")
         await rm.ask("app", 2, required_node="a1-1", vcore=1500)
-        await rm.ask("app", 1, vcore=9000)
+        await rm.ask("app", 1, required_node="a1-1", vcore=3500)
         await rm.allocated(2)
         yield server
 
@@ -68,11 +68,11 @@ async def test_the_client_has_all_pages(server: Served) -> None:
     """The shape is that of the largest waiting ask, and a level may be chosen."""
     async with State(server.target) as state:
         found = await state.topology(level="rack")
-        assert (dict(found.shape), list(found.levels)) == ({"vcore": 9000}, ["zone", "rack"])
+        assert (dict(found.shape), list(found.levels)) == ({"vcore": 3500}, ["zone", "rack"])
         assert [(domain.path, domain.slots) for domain in found.domains] == [
-            ("a/1", 0),
-            ("a/2", 0),
-            ("b/1", 0),
+            ("a/1", 1),
+            ("a/2", 2),
+            ("b/1", 2),
         ]
 
 
@@ -117,7 +117,7 @@ async def test_rest_and_the_page_have_the_same(server: Served) -> None:
     }
     shown = await get(server, f"/ui/api/{of}?level=rack")
     assert [one["path"] for one in shown["domains"]] == ["a/1", "a/2", "b/1"]
-    assert (shown["total"], shown["shape"]) == (3, {"vcore": 9000})
+    assert (shown["total"], shown["shape"]) == (3, {"vcore": 3500})
     for query, text in (
         ("shape=vcore", "shape: vcore is not NAME=AMOUNT, each name once"),
         ("shape=a=1,a=2", "shape: a=2 is not NAME=AMOUNT, each name once"),
@@ -144,6 +144,6 @@ async def test_the_command_line_shows_it(server: Served, capsys: pytest.CaptureF
         "domain/b/1",
     ]
     data = (await shell("topology", "domain/b", "-o", "json")).json
-    assert (data["levels"], data["shape"]) == (["zone", "rack"], {"vcore": 9000})
+    assert (data["levels"], data["shape"]) == (["zone", "rack"], {"vcore": 3500})
     assert [one["path"] for one in data["domains"]] == PATHS[3:]
     assert (await shell("topology", "c")).err == "licorne: domain c not found in partition [rm1]default\n"

@@ -99,7 +99,7 @@ def test_rejections_are_counted_by_reason() -> None:
     measures = RmMeasures()
     for code in (Refusal.UNKNOWN_NODE, Refusal.UNKNOWN_NODE, Refusal.TOO_MANY):
         refused = AllocationRejection(key=AllocationKey("k"), app_id=AppId("a"), reason="any", code=code)
-        measures.told(AllocationsRejected(rm_id=RM, rejections=[refused]), 0.0)
+        measures.told(AllocationsRejected(rm_id=RM, rejections=[refused]))
     assert measures.rejections == {
         ("allocation", Refusal.UNKNOWN_NODE): 2,
         ("allocation", Refusal.TOO_MANY): 1,
@@ -116,7 +116,7 @@ def test_the_last_configuration_says_whether_it_was_refused() -> None:
         (ConfigurationUpdated(rm_id=RM, changed=False), False),
         (refused, True),
     ):
-        measures.told(effect, 0.0)
+        measures.told(effect)
         assert measures.is_refused is is_refused
     assert measures.configurations == {"changed": 1, "unchanged": 1, "refused": 2}
     measures.renew()

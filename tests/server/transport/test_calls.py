@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from licorne_server.process.settings import Address
-from licorne_server.transport.call import Status
+from licorne_server.transport.interface import Status
 from support.peers.networks import END_STREAM, RESET, frame
 from support.peers.raw_grpc import calling, data, frames_to, literal, opening, packed, serving
 

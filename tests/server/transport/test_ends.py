@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from licorne_server.transport.call import OK, Call
-from licorne_server.transport.connection import Connection
-from licorne_server.transport.rounds import ROUND_WORK, Rounds
-from licorne_server.transport.unfinished import Unfinished
+from licorne_server.transport.loop.call import OK, Call
+from licorne_server.transport.loop.connection import Connection
+from licorne_server.transport.loop.rounds import ROUND_WORK, Rounds
+from licorne_server.transport.loop.unfinished import Unfinished
 from support.peers.networks import SETTINGS, frame
 from support.peers.raw_grpc import GREETING, data, opening, packed
 

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from support.patience import PATIENCE
+from support.patience import PATIENCE, loop_turns
 from support.peers.networks import DATA, WINDOW, frame
 from support.peers.raw_grpc import Frame, Frames, calling, data, frames_to, literal, opening, packed, serving
 
@@ -163,33 +163,24 @@ async def test_client_that_does_not_read_its_socket_stops_its_handler() -> None:
 
 async def test_decompression_takes_turns() -> None:
     """A call with many small messages that are large when decompressed does not keep the loop to itself."""
-    turns = 0
 
     async def serve(_: Any, context: Any) -> None:
-        before = turns
+        before = turns()
         async with asyncio.timeout(PATIENCE):
             while (message := await context.read()) is not grpc.aio.EOF:
                 assert len(message) == MIB
-        await context.write(b"%d" % (turns - before))
-
-    async def turning() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
+        await context.write(b"%d" % (turns() - before))
 
     handlers: dict[str, Any] = {"Read": grpc.stream_stream_rpc_method_handler(serve)}
     async with (
         serving(handlers) as (_, address),
         frames_to(address) as frames,
-        asyncio.TaskGroup() as group,
+        loop_turns() as turns,
     ):
-        other = group.create_task(turning())
         message = packed(zlib.compress(bytes(MIB)), flag=1)
         frames.send(opening(1, "Read", more=literal("grpc-encoding", b"deflate")))
         # All are there before the first is read.
         frames.send(data(1, message * 20, ends=True))
         found = await frames.until(lambda got: got.ends)
         [answer] = [got.payload for got in found if got.kind == DATA]
-        other.cancel()
     assert int(answer[5:]) >= 18

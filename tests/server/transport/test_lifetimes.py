@@ -1,9 +1,8 @@
 """How long connections and calls live, and that nothing of them is left."""
 
 import asyncio
-import gc
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -214,15 +213,6 @@ async def test_garbage_is_closed(said: bytes) -> None:
         await connection.close()
 
 
-@pytest.fixture
-def _no_collector() -> Iterator[None]:
-    """Nothing is freed but by counts of references, as in the server."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 def _reset(stream: int) -> bytes:
     return frame(RESET, CANCEL, stream=stream)
 
@@ -241,7 +231,7 @@ ENDS: dict[str, Callable[[], tuple[bytes, bytes]]] = {
 }
 
 
-@pytest.mark.usefixtures("_no_collector")
+@pytest.mark.usefixtures("collector_off")
 @pytest.mark.parametrize("how", ENDS)
 async def test_nothing_is_left_of_a_call(how: str) -> None:
     """However a call ends, it is freed without the garbage collector, and then its connection is."""

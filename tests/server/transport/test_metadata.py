@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_server.transport.call import Status
-from licorne_server.transport.metadata import (
+from licorne_server.transport.interface import Status
+from licorne_server.transport.loop.metadata import (
     MetadataError,
     TooLarge,
     Unpacking,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from licorne_server.transport.rounds import CALL_WORK, LEAST_BYTES, ROUND_WORK, Rounds
+from licorne_server.transport.loop.rounds import CALL_WORK, LEAST_BYTES, ROUND_WORK, Rounds
 
 HOST = (False, "host")
 

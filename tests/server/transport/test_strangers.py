@@ -11,12 +11,12 @@ import grpc
 import licorne_transport as http2
 import pytest
 
-from licorne_server.transport import unfinished
-from licorne_server.transport.call import Call
-from licorne_server.transport.connection import Connection
-from licorne_server.transport.rounds import CALL_WORK, ROUND_WORK, Rounds
-from licorne_server.transport.streams import Streams
-from licorne_server.transport.unfinished import Unfinished
+from licorne_server.transport.loop import unfinished
+from licorne_server.transport.loop.call import Call
+from licorne_server.transport.loop.connection import Connection
+from licorne_server.transport.loop.rounds import CALL_WORK, ROUND_WORK, Rounds
+from licorne_server.transport.loop.streams import Streams
+from licorne_server.transport.loop.unfinished import Unfinished
 from support.peers.networks import DATA, END_HEADERS, HEADERS, RESET, frame, header_block
 from support.peers.raw_grpc import GREETING, calling, data, frames_to, literal, opening, packed, serving
 from support.peers.shim import eventually
@@ -80,7 +80,7 @@ def test_costly_headers_are_counted_and_not_decoded(
     streams.carry_out(wire.feed(GREETING))
     refused: list[grpc.Status] = []
     monkeypatch.setattr(Call, "end", lambda call, status: refused.append(status))
-    monkeypatch.setattr("licorne_server.transport.metadata.base64", None)
+    monkeypatch.setattr("licorne_server.transport.loop.metadata.base64", None)
     events = wire.feed(blocks(name, value, times))
     while wire.has_more:
         events += wire.feed(b"")

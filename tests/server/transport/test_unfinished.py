@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from licorne_server.transport.unfinished import EACH, SHORT, TOTAL, Unfinished
+from licorne_server.transport.loop.unfinished import EACH, SHORT, TOTAL, Unfinished
 from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 
 

@@ -9,7 +9,7 @@ from licorne.v1 import session_pb2 as sp
 from licorne_server.services.exchange import NUMBERED
 from licorne_server.wire.errors import Malformed
 from licorne_server.wire.framing import delimited, open_envelope
-from licorne_server.wire.responses import Kind, Sealer
+from licorne_server.wire.responses import Envelopes, Kind
 from support.peers.shim import ask
 
 NUMBER = st.integers(0, 2**64 - 1)
@@ -32,7 +32,7 @@ def test_responses_are_sealed_as_protobuf_writes_them(
 ) -> None:
     """A sealed response is the message that protobuf would have made."""
     inner = si.NodeResponse(accepted=[si.AcceptedNode(nodeID="n0")])
-    sealed = Sealer(epoch, session).seal(
+    sealed = Envelopes(epoch, session).seal(
         Kind.NODES, inner.SerializeToString(), number=number, acknowledged=acknowledged
     )
     assert sp.UpdateResponse.FromString(sealed) == sp.UpdateResponse(
@@ -73,5 +73,5 @@ def test_every_message_of_a_request_is_known(name: str) -> None:
 def test_every_kind_of_response_is_sealed(kind: Kind) -> None:
     """A response of any kind is one message of an UpdateResponse."""
     data = b"" if kind is not Kind.SESSION else sp.UpdateResponse(ack=sp.Ack()).SerializeToString()
-    sealed = Sealer(1, 1).seal(kind, data, number=1, acknowledged=0)
+    sealed = Envelopes(1, 1).seal(kind, data, number=1, acknowledged=0)
     assert sp.UpdateResponse.FromString(sealed).WhichOneof("message")

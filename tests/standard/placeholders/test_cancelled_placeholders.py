@@ -9,7 +9,7 @@ from licorne_core.messages.commands import Command, NodeAction, PredicatePolicy,
 from licorne_core.messages.effects import Effect
 from licorne_core.messages.events.records import EventType
 from licorne_core.model.apps.application import Application
-from licorne_core.values.ids import AppId, PartitionName
+from licorne_core.values.ids import AppId
 from support.core.builders import (
     answering,
     app,
@@ -27,7 +27,6 @@ from support.core.builders import (
 from support.core.driver import Driver, asked, keys, records, released, states
 
 INCOMPATIBLE = "cancel placeholder: resource incompatible"
-PARTITION = PartitionName("[rm1]default")
 
 
 def placeholder(key: str, memory: int = 1) -> Command:
@@ -61,7 +60,7 @@ def told(effects: Sequence[Effect]) -> list[tuple[str, str]]:
 
 def job(driver: Driver) -> Application:
     """The application, while it is there."""
-    return driver.scheduler.partitions[PARTITION].applications[AppId("job")]
+    return driver.partition.applications[AppId("job")]
 
 
 def counts(driver: Driver) -> tuple[int, int]:

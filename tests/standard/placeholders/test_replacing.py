@@ -2,7 +2,7 @@
 
 from licorne_core.scheduling.replacing import Obstacles
 from licorne_core.standard.placeholders.search import PLACEHOLDERS_OF_A_TRY, ReplacementSearch
-from licorne_core.values.ids import AppId, PartitionName
+from licorne_core.values.ids import AppId
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver, released
 
@@ -25,7 +25,7 @@ def gang(*sizes: int) -> Driver:
 def test_asks_that_require_nodes_do_not_look_at_all_placeholders() -> None:
     """An ask that requires a node examines the placeholders there only, and they count as work."""
     driver = gang(*[1] * MANY)
-    partition = driver.scheduler.partitions[PartitionName("[rm1]default")]
+    partition = driver.partition
     bound = [
         ask("job", f"r{number}", group="g", required_node=f"full{number}", memory=1) for number in range(MANY)
     ]

@@ -52,7 +52,7 @@ PREDICATES = (
     ),
     Defect(
         "time-never-begins",
-        "SessionExchange._send",
+        "Exchange._send",
         drop("_note_sent"),
         "an RM that does not answer blocks its asks for ever",
         ("test_time_of_checks",),

@@ -85,7 +85,7 @@ def test_classes_do_not_stir_each_other_up() -> None:
     made, count = answered(core, core.do(asks(*wanted)), lambda _, __: "no")
     assert placed(made) == []
     assert count <= 30
-    partition = core.scheduler.partitions[PARTITION]
+    partition = core.partition
     assert all(not node.allocations for node in partition.nodes.by_id.values())
 
 
@@ -233,7 +233,7 @@ def test_only_so_many_results_are_kept_for_a_node() -> None:
         name = f"k{number}"
         answered(core, core.do(asks(ask("one", name, vcore=1, predicate=name))), lambda _, __: "no")
         core.do(releases(release("one", name)))
-    partition = core.scheduler.partitions[PARTITION]
+    partition = core.partition
     kept = {len(node.results) for node in partition.nodes.by_id.values()}
     assert max(kept) <= results.SWEEP_RESULTS
 
@@ -279,7 +279,7 @@ def test_a_reserved_ask_goes_on_when_there_is_room_for_one_more_that_waits(
     core.do(nodes(node("n2", vcore=5)))
     core.do(asks(ask("one", "small", vcore=1, predicate="small")))
     core.do(releases(release("one", "filler")))
-    partition = core.scheduler.partitions[PARTITION]
+    partition = core.partition
     assert list(assumed(partition.applications[AppId("one")])) == ["small"]
     core.do(releases(release("one", "small")))
     assert list(assumed(partition.applications[AppId("one")])) == ["big"]

@@ -219,7 +219,7 @@ def test_a_reservation_needs_the_word_of_the_rm() -> None:
     core.do(asks(ask("one", "k", vcore=8, predicate="p")))
     (check,) = asked(core.wait(2))
     assert (check.allocate, check.nodes) == (False, ["n1"])
-    (partition,) = core.scheduler.partitions.values()
+    partition = core.partition
     (second,) = asked(core.do(refusing(check, "n1")))
     assert (second.allocate, second.nodes) == (False, ["n2"])
     core.do(answering(second))
@@ -261,7 +261,7 @@ def test_a_refusal_for_a_reservation_that_was_made_anew_means_the_old_one() -> N
     (check,) = asked(core.do(old))
     core.do(asks(ask("one", "daemon", vcore=1, required_node="n1")))
     core.do(refusing(check, "n1"))
-    (partition,) = core.scheduler.partitions.values()
+    partition = core.partition
     assert [key for owner in partition.applications.values() for key in owner.reserved] == ["big"]
 
 
@@ -271,7 +271,7 @@ def test_what_waits_in_a_parked_application_may_go(monkeypatch: pytest.MonkeyPat
     core = cluster(1, queues="[{name: a, properties: {application.unschedasks.backoff: '1'}}]")
     asked_for = [ask("one", key, vcore=1, predicate=key) for key in ("first", "second")]
     core.do(asks(*asked_for, ask("one", "big", vcore=100)))
-    (partition,) = core.scheduler.partitions.values()
+    partition = core.partition
     parked = partition.applications[AppId("one")]
     assert parked.blocker is not None
     core.send(releases(release("one", "big")))
@@ -282,7 +282,7 @@ def test_the_recount_finds_whoever_waits_for_no_answer() -> None:
     """An assumed ask whose question is not open any more would wait for ever."""
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
-    (partition,) = core.scheduler.partitions.values()
+    partition = core.partition
     check_partition(partition)
     partition.calls.close(check.check)
     with pytest.raises(InvariantBroken, match="k of one assumed on n1> waits for no answer"):

@@ -73,4 +73,4 @@ def test_a_gang_that_is_larger_than_all_nodes_has_nobody_stopped() -> None:
     driver.do(asks(*(ask("rich", f"r{n}", memory=2, policy="s", on_node=f"n{n % 2 + 1}") for n in range(4))))
     driver.do(nodes(node("n1", NodeAction.UPDATE, memory=2)))
     assert stopped(gang(driver, "four", "root.poor", 4, size=2)) == []
-    assert len(stopped(gang(driver, "three", "root.poor", 3, size=2))) == 3
+    assert len(stopped(gang(driver, "three", "root.poor", 3, size=2))) == 4

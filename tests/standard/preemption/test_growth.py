@@ -35,7 +35,7 @@ class Town:
         """So many nodes, which no search has looked at yet."""
         self._scheduler, self._now, self._made = Scheduler(tuning=tuning), START, 0
         poor = "{name: poor, resources: {guaranteed: {memory: 999}}, properties: {preemption.delay: 1ms}}"
-        self.do(register(config(f"[{poor}, {{name: rich}}]")))
+        self.do(register(config(f"[{poor}, {{name: rich}}]", rest="nodesortpolicy: fair")))
         # Half an allocation is left, so that nodes are the blocker and not the maximum of root.
         self.do(nodes(*[node(f"n{number:04}", memory=2 * HELD + 1) for number in range(count)]))
         self.do(apps(app("poor", "root.poor"), app("rich", "root.rich")))

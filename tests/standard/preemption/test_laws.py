@@ -7,7 +7,7 @@ import pytest
 from licorne_core.config.schema import PreemptionPolicy
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.standard.preemption.laws import Law
-from licorne_core.standard.preemption.planning import Plan
+from licorne_core.standard.preemption.planning import VictimPlan
 from support.preemption.asking import carried_out, keys, search
 from support.preemption.drawing import ASK, Drawing
 from support.preemption.records import Cluster, RequestRecord, lineage
@@ -22,7 +22,7 @@ class Case(NamedTuple):
     before: Cluster
     after: Cluster
     ask: RequestRecord
-    plan: Plan
+    plan: VictimPlan
     victims: list[RequestRecord]
 
 

@@ -12,7 +12,7 @@ from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.model.queues.queue import Queue
 from licorne_core.standard.preemption.extension import preemption_of
 from licorne_core.standard.preemption.losses import Losses, loss_of
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver, released
 
@@ -198,5 +198,5 @@ def test_losses_count_where_there_is_a_limit(properties: str, lost: dict[str, in
     driver.do(asks(ask("rich", "r", policy="s", memory=1)))
     driver.do(asks(ask("poor", "p", policy="o", memory=1)))
     assert len(released(driver.wait(5))) == 1
-    losses = preemption_of(driver.scheduler.partitions[PartitionName("[rm1]default")].check_context).losses
+    losses = preemption_of(driver.partition.check_context).losses
     assert losses.lost(QueuePath("root.rich"), driver.now) == lost

@@ -7,10 +7,8 @@ import pytest
 
 from licorne_core.messages.effects import AllocationsMade
 from licorne_core.standard.preemption.laws import Law
-from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
-from support.core.steps import last
 from support.preemption.asking import cluster, parent, queue, refusal, runs, victims, waits
 from support.preemption.records import Cluster, QueueRecord
 
@@ -132,7 +130,7 @@ def test_explain_says_what_both_sides_count_as() -> None:
     driver.do(asks(ask("rich", "r", policy="s", memory=1)))
     driver.do(asks(ask("poor", "p", policy="o", priority=4, memory=1)))
     driver.wait(5)
-    shown = last(driver.views.explain(PartitionName("[rm1]default"), "poor", "p")).checks[-1]
+    shown = driver.explain("poor", "p").checks[-1]
     assert shown.message() == (
         "no allocation may be a victim; in queue root it counts as priority 6, "
         "and who is spared there as 7 or more"

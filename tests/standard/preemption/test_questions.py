@@ -19,10 +19,12 @@ from licorne_core.messages.effects import AskedCheck, AskedPreemption, Effect, P
 from licorne_core.model.nodes.node import Node
 from licorne_core.standard.preemption.laws import Law
 from licorne_core.standard.preemption.remedy import MOST_QUESTIONS
-from licorne_core.standard.preemption.search import Refusal
+from licorne_core.standard.preemption.search import SearchRefusal
+from licorne_core.standard.preemption.victims import NO_PRICE
 from licorne_core.values.asks import Ask
-from licorne_core.values.ids import NodeId, PartitionName, RmId
+from licorne_core.values.ids import NodeId, RmId
 from support.core.builders import (
+    NONE_RESERVED,
     RM,
     answering,
     app,
@@ -38,7 +40,6 @@ from support.core.builders import (
     reload,
 )
 from support.core.driver import Driver, asked, released
-from support.core.steps import last
 from support.preemption.asking import NOW, A, B, cluster, queue, runs, waits
 from support.preemption.building import build
 from support.preemption.records import NodeRecord
@@ -54,7 +55,11 @@ def town(policy: PredicatePolicy) -> Driver:
     driver = Driver()
     rich = "{name: rich, resources: {guaranteed: {memory: 1}}}"
     poor = "{name: poor, resources: {guaranteed: {memory: 9000}}, properties: {%s}}"
-    driver.do(register(config(f"[{rich}, {poor % 'preemption.delay: 5s'}]"), predicates=policy))
+    driver.do(
+        register(
+            config(f"[{rich}, {poor % 'preemption.delay: 5s'}]", properties=NONE_RESERVED), predicates=policy
+        )
+    )
     driver.do(nodes(*[node(f"n{number:02}", memory=1) for number in range(NODES)]))
     driver.do(apps(app("rich", "root.rich"), app("poor", "root.poor")))
     driver.do(asks(*[ask("rich", f"r{number}", memory=1, policy="s") for number in range(NODES)]))
@@ -112,7 +117,7 @@ def test_nodes_that_were_refused_are_left_out() -> None:
         refused.append(found[0].node)
         assert refused[-1].node_id == name
     last = built.search.find(app, request, NOW, most=1, refused=refused)
-    assert isinstance(last, Refusal)
+    assert isinstance(last, SearchRefusal)
     assert last.law is Law.RM_REFUSED
 
 
@@ -165,8 +170,8 @@ def test_the_score_of_a_plan_counts_those_whom_the_rm_wants_as_well() -> None:
     found = built.search.find(app, request, NOW, most=1)
     assert isinstance(found, list)
     plan = found[0]._replace(spare=found[0].on_node)
-    assert plan.score_upto(plan.start) == (0, 1, "n1")
-    assert plan.score_upto(1) == (0, 2, "n1")
+    assert plan.score_upto(plan.start) == (0, NO_PRICE, 1, "n1")
+    assert plan.score_upto(1) == (0, NO_PRICE, 2, "n1")
     assert plan.victims_upto(1) == plan.offered
     assert plan.victims_upto(-1) == ()
 
@@ -308,7 +313,7 @@ def test_silence_counts_by_the_fail_mode(fail_mode: FailMode, gone: list[str]) -
     effects = driver.wait(10)
     assert stopped(effects) == gone
     if not gone:
-        shown = last(driver.views.explain(PartitionName("[rm1]default"), "poor", "p")).checks[-1]
+        shown = driver.explain("poor", "p").checks[-1]
         assert "refuse" not in shown.message()
         (again,) = asked(driver.wait(15))
         assert again.nodes == check.nodes

@@ -10,13 +10,15 @@ from licorne_core.standard.preemption.search import PreemptionSearch
 from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import START, Driver, placed, released
-from support.core.steps import last, listed
+from support.core.steps import listed
 from support.preemption.asking import NOW, A, B, cluster, queue, refusal, runs, waits
 from support.preemption.records import Hold
 from support.worlds.obeying import let_happen
 
 DEFAULT = PartitionName("[rm1]default")
 POOR = "{name: poor, resources: {guaranteed: {memory: 9000}}}"
+ALONE = "preemption.delay: 5s, reservation.exclusive: 'true'"
+"""Properties with which no node is shared by asks that have victims there."""
 
 
 def full(
@@ -26,11 +28,12 @@ def full(
     properties: str = "",
     priority: int = 0,
     policy: PredicatePolicy | None = None,
+    root: str = "preemption.delay: 5s",
 ) -> Driver:
     """Nodes full with so many rich allocations; asks of poor preempt others after 5 s."""
     driver = Driver()
     text = config(f"[{{name: rich, properties: {{{properties}}}}}, {POOR}]")
-    text = text.replace("submitacl: '*'", "submitacl: '*', properties: {preemption.delay: 5s}")
+    text = text.replace("submitacl: '*'", f"submitacl: '*', properties: {{{root}}}")
     driver.do(register(text, predicates=policy))
     driver.do(nodes(*[node(f"n{n}", memory=number) for n in range(nodes_of)]))
     driver.do(apps(app("rich", "root.rich")))
@@ -55,7 +58,7 @@ def noted(driver: Driver, key: str) -> int:
 
 def explained(driver: Driver, key: str) -> PreemptionCheck:
     """What preemption does for the ask."""
-    checks = last(driver.views.explain(DEFAULT, "poor", key)).checks
+    checks = driver.explain("poor", key).checks
     (check,) = [check for check in checks if isinstance(check, PreemptionCheck)]
     return check
 
@@ -122,7 +125,7 @@ def test_what_is_kept_for_an_ask_is_the_summary() -> None:
     driver = crowded()
     driver.do(asks(ask("poor", "p", policy="o", priority=5, memory=1)))
     assert [key for _, key, *_ in released(driver.wait(5))] == ["r000"]
-    summary = last(driver.views.explain(DEFAULT, "poor", "p")).summary
+    summary = driver.explain("poor", "p").summary
     assert summary == "node n0 is kept for it, and waits for the end of rich/r000"
 
 
@@ -181,7 +184,7 @@ def test_a_place_costs_so_many_searches_however_many_wait(
     count: int, many_apps: bool, searches: list[str]
 ) -> None:
     """One for whoever has the node next; those who are alike make none of their own."""
-    driver = full(10)
+    driver = full(10, root=ALONE)
     poor(driver, count, many_apps=many_apps)
     assert serve(driver, driver.wait(5)) == 10
     in_the_end = count - 10 if many_apps else 1
@@ -191,7 +194,7 @@ def test_a_place_costs_so_many_searches_however_many_wait(
 @pytest.mark.pure
 def test_a_search_that_fails_for_another_reason_pauses(searches: list[str]) -> None:
     """The node is kept for the second of three, and nobody else is there who may go."""
-    driver = full(2)
+    driver = full(2, root=ALONE)
     poor(driver, 3, many_apps=False)
     assert serve(driver, driver.wait(5)) == 2
     assert searches == ["p000", "p001", "p001", "p002"]
@@ -225,11 +228,11 @@ def test_who_has_a_node_reserved_is_like_nobody_else() -> None:
 
 def test_explain_says_that_nodes_are_kept() -> None:
     """Of all that wait, not only of the one for which the search was made."""
-    driver = full(4)
+    driver = full(4, root=ALONE)
     poor(driver, 3, many_apps=True)
     driver.wait(5)
     for number in (1, 2):
-        shown = last(driver.views.explain(DEFAULT, f"poor{number:03}", f"p{number:03}"))
+        shown = driver.explain(f"poor{number:03}", f"p{number:03}")
         assert shown.checks[-1].code == "PREEMPTION_NODES_KEPT"
         assert "for p" not in shown.checks[-1].message()
 

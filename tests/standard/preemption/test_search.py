@@ -6,11 +6,12 @@ from random import Random
 
 import pytest
 
+from licorne_core.config.schema import VictimOrder
 from licorne_core.model.apps.requests import MAY_GO
 from licorne_core.standard.preemption import search
 from licorne_core.standard.preemption.laws import Law
-from licorne_core.standard.preemption.planning import Plan
-from licorne_core.standard.preemption.search import PreemptionSearch, Refusal
+from licorne_core.standard.preemption.planning import VictimPlan
+from licorne_core.standard.preemption.search import PreemptionSearch, SearchRefusal
 from licorne_core.standard.preemption.victim_index import VictimIndex
 from licorne_core.standard.preemption.victims import Victim, age_of
 from licorne_core.values.ids import NodeId
@@ -67,7 +68,7 @@ def test_a_plan_stands_if_it_is_legal(part: range) -> None:
             chosen = members_of(parties)
             here = [one for one in chosen if one.node == node.name]
             split = random.randint(0, len(here))
-            plan = Plan(
+            plan = VictimPlan(
                 node=built.nodes.by_id[NodeId(node.name)],
                 on_node=_victims(built, here[:split]),
                 other_nodes=_victims(built, [one for one in chosen if one.node != node.name]),
@@ -80,7 +81,7 @@ def test_a_plan_stands_if_it_is_legal(part: range) -> None:
                 and all(one in tried.rules.candidates for one in parties)
                 and tried.is_legal(tuple(parties))
                 and tried.is_enough(node, tuple(parties))
-                and not tried.is_enough(node, ())
+                and tried.is_enough(node, ()) is not bool(parties)
             )
             upto = len(here) - 1
             assert built.search.stands(app, request, plan, upto, cluster.now) is wanted, seed
@@ -136,7 +137,7 @@ def test_out_of_steps_the_answer_is_greedy_and_legal(part: range) -> None:
     assert greedy > 0.8 * exact
 
 
-def _check_minimal(cluster: Cluster, tried: BruteForce, plan: Plan) -> None:
+def _check_minimal(cluster: Cluster, tried: BruteForce, plan: VictimPlan) -> None:
     """The plan is legal and enough, and would not be enough without any one of its victims."""
     (node,) = [one for one in cluster.nodes if one.name == plan.node.node_id]
     keys = {victim.request.key for victim in plan.victims}
@@ -254,7 +255,7 @@ def test_a_search_in_vain_costs_what_has_changed(nodes: int, monkeypatch: pytest
     built.search.find(app, request, NOW, most=1)
     before = built.search.work
     found = built.search.find(app, request, NOW, most=1)
-    assert isinstance(found, Refusal)
+    assert isinstance(found, SearchRefusal)
     assert found.law is Law.NOT_ENOUGH
     assert 0 < built.search.work - before < 50
 
@@ -294,7 +295,7 @@ def worked(scene: Cluster) -> tuple[Law, int]:
     built.search.find(app, request, NOW)
     before = built.search.work
     found = built.search.find(app, request, NOW)
-    assert isinstance(found, Refusal)
+    assert isinstance(found, SearchRefusal)
     return found.law, built.search.work - before
 
 
@@ -317,3 +318,73 @@ def test_where_no_leaf_may_give_hardly_any_node_is_looked_at() -> None:
     law, work = worked(wide(WIDE))
     assert law is Law.NO_VICTIMS
     assert 2 <= work < WIDE // 4
+
+
+# By cost: the least work is lost
+
+
+def loses(*jobs: tuple[str, int, float], asked: int, nodes: int = 1) -> list[str]:
+    """Who goes for an ask: of the jobs by node, size and seconds of work that they would lose."""
+    running = [
+        one
+        for number, (name, size, lost) in enumerate(jobs)
+        for one in runs(B, number, node=name, vcore=size, checkpoint=NOW - lost)
+    ]
+    names = [f"n{number}" for number in range(nodes)]
+    sizes = [sum(size for there, size, _ in jobs if there == name) for name in names]
+    world = cluster(
+        [queue(A, {"vcore": 99}, preemption_victim_order=VictimOrder.COST), queue(B)],
+        running,
+        waits(A, 1, vcore=asked),
+        nodes=tuple(
+            NodeRecord(name=n, capacity={"vcore": size}) for n, size in zip(names, sizes, strict=True)
+        ),
+    )
+    found = asking.search(replace(world, now=NOW), f"{A}-w1")
+    assert isinstance(found, list)
+    return asking.keys(found[0].victims)
+
+
+def test_costs_are_compared_over_all_nodes() -> None:
+    """The one goes that loses 1 s, though the node of the other comes first."""
+    assert loses(("n0", 2, 10), ("n1", 2, 1), asked=2, nodes=2) == [f"{B}-1"]
+
+
+def test_a_cost_is_the_amount_times_the_seconds() -> None:
+    """One core for 3 s is less than three cores for 2 s."""
+    assert loses(("n0", 3, 2), ("n0", 1, 3), asked=1) == [f"{B}-1"]
+
+
+def test_more_victims_go_where_they_lose_less() -> None:
+    """Two of one core with 1 s each instead of one of two cores with 10 s."""
+    assert loses(("n0", 2, 10), ("n0", 1, 1), ("n0", 1, 1), asked=2) == [f"{B}-2", f"{B}-1"]
+
+
+def test_of_equal_costs_the_fewest_victims_go() -> None:
+    """Two cores for 1 s are as much as twice one core for 1 s."""
+    assert loses(("n0", 1, 1), ("n0", 1, 1), ("n0", 2, 1), asked=2) == [f"{B}-2"]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_hardly_more_is_lost_than_by_the_cheapest_legal_choice(seed: int) -> None:
+    """On nodes with a dozen jobs each no more than 1.05 times the least that any choice on one node loses."""
+    random = Random(seed)
+    jobs = [
+        (f"n{number % 6}", random.randint(1, 4), float(random.randint(1, 600))) for number in range(6 * 12)
+    ]
+    asked = random.randint(3, 9)
+    gone = loses(*jobs, asked=asked, nodes=6)
+    lost = sum(jobs[int(key.rpartition("-")[2])][1] * jobs[int(key.rpartition("-")[2])][2] for key in gone)
+    least = min(
+        _cheapest([(size, size * seconds) for name, size, seconds in jobs if name == there], asked)
+        for there in {name for name, _, _ in jobs}
+    )
+    assert lost <= 1.05 * least
+
+
+def _cheapest(jobs: list[tuple[int, float]], asked: int) -> float:
+    """The least that jobs of this size together lose, of (size, loss): by the amount that is covered."""
+    best = [0.0, *[float("inf")] * asked]
+    for size, loss in jobs:
+        best = [min(best[have], best[max(0, have - size)] + loss) for have in range(asked + 1)]
+    return best[asked]

@@ -1,7 +1,7 @@
 """Reserved asks of applications that have not started yet (spec §§ 5.2, 8.6, 10.5)."""
 
 from licorne_core.messages.commands import PredicatePolicy, Tick
-from licorne_core.values.ids import AppId, PartitionName
+from licorne_core.values.ids import AppId
 from support.core.builders import (
     answering,
     app,
@@ -18,11 +18,9 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import START, Driver, asked, placed, states
-from support.core.steps import last
 
 AWARE = config("[{name: a, properties: {application.sort.policy: stateaware}}, {name: f}]")
 ONE_EACH = "limits: [{limit: one, users: ['*'], maxapplications: 1}]"
-DEFAULT = PartitionName("[rm1]default")
 
 
 def reserving(text: str, *app_ids: str) -> Driver:
@@ -34,7 +32,7 @@ def reserving(text: str, *app_ids: str) -> Driver:
     driver.do(apps(*(app(app_id, "root.a") for app_id in app_ids)))
     driver.do(asks(ask(app_ids[0], "big", vcore=8)))
     driver.wait(3)
-    assert driver.scheduler.partitions[DEFAULT].applications[AppId(app_ids[0])].reserved
+    assert driver.partition.applications[AppId(app_ids[0])].reserved
     return driver
 
 
@@ -47,7 +45,7 @@ def test_a_starting_application_that_is_displaced_may_go() -> None:
     assert [key for _, key, _ in made] == ["big"]
     driver.do(remove_apps("older"))
     driver.wait(400)
-    assert list(driver.scheduler.partitions[DEFAULT].applications) == ["big"]
+    assert list(driver.partition.applications) == ["big"]
 
 
 def test_one_that_is_displaced_by_an_assumed_ask_may_go_too() -> None:
@@ -63,7 +61,7 @@ def test_one_that_is_displaced_by_an_assumed_ask_may_go_too() -> None:
     assert [key for _, key, _ in placed(driver.do(answer))] == ["h"]
     driver.do(remove_apps("older"))
     driver.wait(400)
-    assert list(driver.scheduler.partitions[DEFAULT].applications) == ["assumed"]
+    assert list(driver.partition.applications) == ["assumed"]
 
 
 def test_an_application_that_goes_waits_for_no_age() -> None:
@@ -90,7 +88,7 @@ def test_a_reserved_ask_starts_no_application_too_many() -> None:
     driver.do(asks(ask("small", "s", vcore=1)))
     effects = driver.do(releases(release("fill", "f1"), release("fill", "f2")))
     assert placed(effects) == []
-    summary = last(driver.views.explain(DEFAULT, "big", "big")).summary
+    summary = driver.explain("big", "big").summary
     assert "1 of 1 applications" in summary, summary
     effects = driver.do(remove_apps("small"))
     assert [key for _, key, _ in placed(effects)] == ["big"]
@@ -111,10 +109,10 @@ def test_an_application_that_backs_off_may_go() -> None:
     properties = "{application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 9s}"
     driver = reserving(config(f"[{{name: a, properties: {properties}}}, {{name: f}}]"), "big")
     driver.do(asks(ask("big", "huge", vcore=9, priority=2), ask("big", "small", vcore=1)))
-    assert "backs off" in last(driver.views.explain(DEFAULT, "big", "small")).summary
+    assert "backs off" in driver.explain("big", "small").summary
     driver.do(remove_apps("big"))
     driver.wait(60)
-    assert list(driver.scheduler.partitions[DEFAULT].applications) == ["fill"]
+    assert list(driver.partition.applications) == ["fill"]
 
 
 def test_a_reserved_ask_is_tried_again_when_its_application_runs() -> None:

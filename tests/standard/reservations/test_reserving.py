@@ -22,7 +22,7 @@ from support.core.driver import Driver, placed, reserved
 def fragmented(queues: str = "[{name: a}]", *, reservations: bool = True) -> Driver:
     """Two nodes of 10, each with a small allocation of 4 of application `small`."""
     core = Driver(reservations=reservations)
-    core.do(register(config(queues, properties=MANY_RESERVED)))
+    core.do(register(config(queues, rest="nodesortpolicy: fair", properties=MANY_RESERVED)))
     core.do(nodes(node("n1", vcore=10), node("n2", vcore=10)))
     core.do(apps(app("small", "root.a"), app("big", "root.a"), app("third", "root.a")))
     core.do(asks(ask("small", "s1", vcore=4), ask("small", "s2", vcore=4)))
@@ -45,15 +45,6 @@ def test_a_reserved_ask_takes_another_node_that_comes_free_first() -> None:
     assert placed(core.do(releases(release("small", "s2")))) == [("big", "b", "n2")]
     assert reserved(core) == {}
     assert placed(core.do(asks(ask("small", "s9", vcore=6)))) == [("small", "s9", "n1")]
-
-
-def test_nothing_is_reserved_in_a_cluster_that_is_full_as_a_whole() -> None:
-    """No node is reserved for an ask beyond a maximum or beyond the size of the cluster."""
-    core = fragmented()
-    core.do(asks(ask("small", "x", vcore=5), ask("small", "y", vcore=5)))
-    core.do(asks(ask("big", "b", vcore=8)))
-    core.wait(10)
-    assert reserved(core) == {}
 
 
 def test_a_reservation_ends_after_an_hour_and_may_be_made_anew() -> None:

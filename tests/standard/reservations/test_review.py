@@ -30,7 +30,7 @@ def cluster(queues: str, count: int = 2, *, properties: str = MANY_RESERVED) -> 
     core = Driver()
     core.do(register(config(queues, properties=properties)))
     core.do(nodes(*(node(f"n{number}", vcore=10) for number in range(1, count + 1))))
-    (partition,) = core.scheduler.partitions.values()
+    partition = core.partition
     for leaf in partition.tree.leaves():
         core.do(apps(app(leaf.name, leaf.path)))
     taken = (ask("base", f"base{n}", vcore=4, on_node=f"n{n}") for n in range(1, count + 1))
@@ -171,7 +171,7 @@ def test_it_gives_way_as_soon_as_there_is_room() -> None:
     core = lent()
     core.do(asks(ask("base", "f1", vcore=5, on_node="n1"), ask("due", "d", vcore=9)))
     core.wait(2)
-    assert reserved(core) == {"big": "n1"}
+    assert reserved(core)["big"] == "n1"
     core.do(releases(release("base", "f1")))
     assert placed(core.do(releases(release("base", "base1")))) == [("due", "d", "n1")]
 
@@ -353,5 +353,5 @@ def test_a_review_hears_a_bounded_number_of_claims(monkeypatch: pytest.MonkeyPat
     core.do(asks(*(ask("base", f"f{n}", vcore=6, on_node=f"n{n}") for n in (1, 2))))
     core.do(asks(*(ask(f"d{n}", "k", vcore=1 + n) for n in range(5))))
     core.wait(2)
-    (partition,) = core.scheduler.partitions.values()
-    assert len(review_of(partition)._claims) == 2
+    partition = core.partition
+    assert len(review_of(partition)._rivals) == 2

@@ -29,7 +29,7 @@ SECONDS = 40
 
 def kept(core: Driver) -> dict[str, Reservation]:
     """The reservations, by the keys of their asks."""
-    (partition,) = core.scheduler.partitions.values()
+    partition = core.partition
     return {one.key: one for one in partition.wakeups.reserved if one.node_id is not None}
 
 

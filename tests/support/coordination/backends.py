@@ -6,16 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
 from licorne_core.values.ids import RmId
-from licorne_server.store.coordination.store import (
-    Conflict,
-    LeaseLost,
-    Member,
-    MemberId,
-    Ownership,
-    Snapshot,
-    Store,
-    StoreError,
-)
+from licorne_server.store.coordination.store import LeaseLost, Member, MemberId, Ownership, Snapshot, Store
+from licorne_server.store.documents.documents import Conflict, StoreError
 from support.patience import PATIENCE
 
 LONG = 60.0

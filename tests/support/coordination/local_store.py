@@ -11,6 +11,7 @@ from licorne_server.store.coordination.local import LocalStore
 from licorne_server.store.coordination.local_records import Records
 from licorne_server.store.coordination.local_service import LocalService
 from licorne_server.store.coordination.store import Store
+from licorne_server.store.documents.kept import Kept
 from support.coordination.backends import LONG
 
 
@@ -27,13 +28,15 @@ class LocalBackend:
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[LocalBackend]:
-    """A store that runs inside the block."""
+async def serving(documents: Kept | None = None) -> AsyncIterator[LocalBackend]:
+    """A store that runs inside the block, with documents that are closed in the end."""
+    documents = documents or Kept()
     with TemporaryDirectory(prefix="licorne-") as folder:
         socket = Path(folder) / "store"
-        service = LocalService(Records(), SystemClock())
+        service = LocalService(Records(), documents, SystemClock())
         await service.start(socket)
         try:
             yield LocalBackend(socket)
         finally:
             await service.stop()
+            await documents.close()

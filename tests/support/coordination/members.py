@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.patience import PATIENCE
+from support.server.settings_file import settings_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,8 @@ async def member(
     name: str, config: Path, store: str, lease: float, *, listen: str = "127.0.0.1:0"
 ) -> AsyncIterator[Running]:
     """A member with the credentials of a kubeconfig. It may be killed before the end."""
-    flags = ["--listen", listen, "--http", "off", "--coordination", store]
-    flags += ["--lease", str(lease), "--member-name", name]
+    coordination = {"store": store, "lease": lease, "name": name}
+    flags = ("--listen", listen, "--http", "off", *settings_file(coordination=coordination))
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "licorne_server", "serve", *flags),
         env={**os.environ, "KUBECONFIG": str(config)},

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVarTuple
 
-from licorne_server.store.coordination.store import Snapshot, StoreError
+from licorne_server.store.coordination.store import Snapshot
+from licorne_server.store.documents.documents import StoreError
 from support.coordination.loops import MemberLoop, Time
 from support.coordination.store import StoreModel
 

@@ -8,7 +8,7 @@ from licorne_core.values.ids import RmId
 from licorne_core.values.resources import Resources
 from licorne_server.rms.budgets.escrow import BUDGETS, Books, Escrow, Terms
 from licorne_server.rms.budgets.slices import Use, decode
-from licorne_server.store.coordination.store import Document
+from licorne_server.store.documents.documents import Document
 from support.coordination.rms import Rm
 
 if TYPE_CHECKING:

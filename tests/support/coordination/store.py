@@ -15,18 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from licorne_core.values.ids import RmId
 from licorne_server.store.coordination.lease import Calls
 from licorne_server.store.coordination.ownership import DRAIN
-from licorne_server.store.coordination.store import (
-    SHARED,
-    Conflict,
-    Document,
-    LeaseLost,
-    Member,
-    MemberId,
-    Ownership,
-    Snapshot,
-    Store,
-    StoreError,
-)
+from licorne_server.store.coordination.store import LeaseLost, Member, MemberId, Ownership, Snapshot, Store
+from licorne_server.store.documents.documents import SHARED, Conflict, Document, StoreError
 from support.coordination.loops import MemberLoop, Time
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from random import Random
 
 from licorne_core.values.ids import RmId
 from licorne_server.store.coordination.lease import RATE_ERROR, stop_after
-from licorne_server.store.coordination.store import Document, MemberId, Snapshot
+from licorne_server.store.coordination.store import MemberId, Snapshot
+from licorne_server.store.documents.documents import Document
 from support.coordination.loops import DriftingClock, Time
 from support.coordination.network import Weather
 from support.coordination.process import Process

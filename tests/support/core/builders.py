@@ -151,6 +151,11 @@ def ask(
     )
 
 
+def foreign(key: str, on_node: str, **amounts: int) -> Ask:
+    """What another scheduler runs on a node."""
+    return ask("", key, on_node=on_node, tags={"foreign": "default"}, size=amounts)
+
+
 def asks(*wanted: Ask, rm: str = RM) -> UpdateAllocations:
     """A request with these asks."""
     return UpdateAllocations(rm_id=RmId(rm), asks=wanted)
@@ -185,6 +190,10 @@ def refusing(check: AskedCheck, *names: str, why: str = "no") -> AnswerPredicate
 
 MANY_RESERVED = "{reservation.max.nodes: '9', application.reservation.max.nodes: '9'}"
 """Properties of root with which more than one node of a small cluster may be reserved."""
+
+
+NONE_RESERVED = "{reservation.max.nodes: '0'}"
+"""Properties of root with which no node is reserved but for promises."""
 
 
 def config(queues: str, *, rest: str = "", name: str = "default", properties: str = "") -> str:

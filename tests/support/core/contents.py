@@ -6,7 +6,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import TO_REPLACE, Place, Request, RequestState, is_ask, place_of
+from licorne_core.model.apps.requests import TO_REPLACE, AskPlace, Request, RequestState, is_ask, place_of
 from licorne_core.values.asks import Allocation, Ask, Reservation
 from licorne_core.values.ids import AllocationKey, NodeId
 
@@ -76,7 +76,7 @@ def is_pending(app: Application, key: str) -> bool:
     return request is not None and request.is_pending
 
 
-def waiting(app: Application) -> list[Place]:
+def waiting(app: Application) -> list[AskPlace]:
     """What waits in the eyes of the RM, in order."""
     return sorted(map(place_of, filter(is_ask, app.requests.values())))
 

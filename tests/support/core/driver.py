@@ -22,14 +22,22 @@ from licorne_core.messages.effects import (
     Unfinished,
 )
 from licorne_core.messages.events.records import EventRecord, Fact
+from licorne_core.messages.reports import Explanation
+from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
+from licorne_core.values.ids import PartitionName
 from licorne_core.values.rm_caps import RmCaps
 from licorne_core.values.slices import Tuning
+from licorne_core.views.applications import AppReport
 from licorne_core.views.audit.invariants import check_invariants
-from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from licorne_core.views.nodes import NodeReport
+from licorne_core.views.queues import QueueReport
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register
 from support.core.ledger import Ledger
+from support.core.steps import last
 
 START = 1_000_000.0
+DEFAULT = PartitionName(f"[{RM}]default")
 MAX_TURNS = 100_000
 
 
@@ -66,6 +74,27 @@ class Driver:
         self.facts: list[Fact] = []
         self.rest: Command | None = None
         """What is left of the last command that was begun."""
+
+    @property
+    def partition(self) -> Partition:
+        """The books of the default partition of `RM`."""
+        return self.scheduler.partitions[DEFAULT]
+
+    def queue(self, path: str) -> QueueReport:
+        """A queue of it."""
+        return self.views.queue(DEFAULT, path)
+
+    def app(self, app_id: str) -> AppReport:
+        """An application in it."""
+        return self.views.application(DEFAULT, app_id)
+
+    def node(self, node_id: str) -> NodeReport:
+        """A node of it."""
+        return self.views.node(DEFAULT, node_id)
+
+    def explain(self, app_id: str, key: str = "") -> Explanation:
+        """Why an ask of an application in it waits, or the first of them."""
+        return last(self.views.explain(DEFAULT, app_id, key))
 
     def begin(self, command: Command) -> list[Effect]:
         """Hand in one command at the present time, and keep its rest.
@@ -158,6 +187,17 @@ def released(effects: Iterable[Effect]) -> list[tuple[str, str, str, str]]:
         if isinstance(effect, AllocationsReleased)
         for release in effect.releases
     ]
+
+
+def stopped(effects: Iterable[Effect]) -> list[str]:
+    """The keys of the allocations that are told to stop for the sake of others, in order."""
+    return [key for _, key, why, _ in released(effects) if why == "PREEMPTED_BY_SCHEDULER"]
+
+
+def messages(effects: Iterable[Effect]) -> list[tuple[str, str]]:
+    """The states of applications that the RM hears of, each with its message."""
+    told = [effect for effect in effects if isinstance(effect, ApplicationsUpdated)]
+    return [(update.state, update.message) for effect in told for update in effect.updates]
 
 
 def refused(effects: Iterable[Effect]) -> dict[str, str]:

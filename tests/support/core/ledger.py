@@ -9,8 +9,8 @@ D1  A new allocation fits its node, every queue above it, and what its user and 
 D2  A key is allocated at most once until it is freed, and never on two nodes.
 D3  Nothing new on a node that is gone, or drained unless it was reserved or required before; nor
     for an unknown application. What was reserved for others before is left free on the node, and
-    all of it if that is exclusive, unless the node is required or was reserved for the ask, or its
-    queue is guaranteed some of it.
+    all of it if that is exclusive, unless the node is required or was reserved for the ask, or
+    provisionally for one of its size, or its queue is guaranteed some of it.
 Q1  No new application in a queue that drains, or that is to become a leaf or a parent.
 """
 
@@ -102,6 +102,7 @@ class Ledger:
             and kept.node_id == node_id
             and self._reserved.get(key) == kept
             and is_pending(partition.applications[AppId(key[1])], key[2])
+            and not (kept.reservation.provisional and kept.reservation.items == ask_class.items)
         }
         node = partition.nodes.by_id[node_id]
         # Who has more of a right to the node may have come later in the turn.

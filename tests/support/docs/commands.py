@@ -38,6 +38,7 @@ from support.docs.pages import ROOT, Block, Page
 from support.docs.traces import with_trace
 from support.patience import PATIENCE
 from support.server.server_process import fork_licorne
+from support.server.settings_file import settings_file
 
 LICORNE = (sys.executable, "-m", "licorne_server")
 QUIET = ("--log-level", "error")
@@ -138,11 +139,10 @@ class Shell:
             "config": self._config,
             "members": self._members,
             "reload": self._reload,
-            "submit": self._submit,
             "simulate": lambda words: self._in_process(with_trace(words, self._folder)),
             "healthcheck": self._healthcheck,
             "status": self._status,
-            **dict.fromkeys(("validate-config", "completion", "context"), self._in_process),
+            **dict.fromkeys(("validate-config", "completion", "context", "settings"), self._in_process),
             **dict.fromkeys((*ASKING, "version"), self._ask),
         }
 
@@ -164,7 +164,7 @@ class Shell:
     def _members(self, words: list[str]) -> None:
         """With one member of its own, whose name is that of the page. Nobody is asked to confirm."""
         with EtcdServer() as etcd:
-            member = ("--coordination", f"etcd://{etcd.target}", "--member-name", MEMBER)
+            member = settings_file(coordination={"store": f"etcd://{etcd.target}", "name": MEMBER})
             with serving(*member, cwd=self._folder) as served:
                 asyncio.run(asyncio.wait_for(joined(served.target), PATIENCE))
                 sure = ["--yes"] if "drain" in words else []
@@ -220,7 +220,7 @@ class Shell:
 
     def _submit(self, words: list[str]) -> None:
         """With the example of the page in a file of that name."""
-        page = Page("docs/operating.md")
+        page = Page("docs/plans.md")
         example = next(b.text for b in page.blocks() if b.text.startswith("application:"))
         file = next(word for word in words if word.endswith(".yaml"))
         (self._folder / file).write_text(example, encoding="utf-8")

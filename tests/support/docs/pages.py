@@ -114,7 +114,7 @@ class Page:
 def pages() -> list[Page]:
     """All pages for readers."""
     paths = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    paths += [ROOT / "clients" / "README.md", ROOT / "core" / "README.md"]
+    paths += [ROOT / folder / "README.md" for folder in ("clients", "clients/go", "core")]
     return [Page(str(path.relative_to(ROOT))) for path in paths]
 
 

@@ -8,6 +8,7 @@ import grpc
 from google.protobuf.message import Message
 
 from licorne.v1 import session_pb2 as sp
+from licorne.v1.state_pb2 import Application
 from licorne_core.views.audit.invariants import check_invariants
 from licorne_server.wire.caps import MAX_ANNOTATION
 from support.fuzz.corpus import TARGETS, How, Target
@@ -170,7 +171,8 @@ def _read(message: Message) -> Iterator[str]:
     for field, value in message.ListFields():
         if not isinstance(value, Message) and field.is_repeated and field.message_type is not None:
             for item in value if not field.message_type.GetOptions().map_entry else ():
-                reason = getattr(item, "reason", None)
+                # Applications are listed with the reason why they wait only where it is asked for.
+                reason = None if isinstance(item, Application) else getattr(item, "reason", None)
                 yield field.name if reason is None else f"{field.name}: {_reason(reason)}"
         elif isinstance(message, sp.UpdateResponse) and isinstance(value, Message):
             yield field.name

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from licorne import State
-from licorne_tools.kube.api import Api, Json, Refused
+from licorne_tools.kube.api import Api, ApiRefused, Json
 from licorne_tools.kube.plane import Options, Plane, running_plane
 from licorne_tools.kube.programs import API_SERVER
-from licorne_tools.kube.schedulers import NAMESPACE, Kind, Scheduler, begin
+from licorne_tools.kube.schedulers import NAMESPACE, Scheduler, SchedulerKind, begin
 from support.kube.books import check_books
 from support.kube.ledger import AUDIT_POLICY, Ledger, ledger
 from support.kube.workloads import pod
@@ -42,7 +42,7 @@ class Cluster:
 
     @asynccontextmanager
     async def scheduled(
-        self, queues: str = "", *, kind: Kind = Kind.LICORNE, kubeconfig: Path | None = None
+        self, queues: str = "", *, kind: SchedulerKind = SchedulerKind.LICORNE, kubeconfig: Path | None = None
     ) -> AsyncIterator[Scheduler]:
         """Run a scheduler with these queues, for the time of the block."""
         await self.configure(queues, kind)
@@ -53,18 +53,18 @@ class Cluster:
             await self._scheduler.stop(self.plane)
             self._scheduler = None
 
-    async def configure(self, queues: str, kind: Kind = Kind.LICORNE) -> None:
+    async def configure(self, queues: str, kind: SchedulerKind = SchedulerKind.LICORNE) -> None:
         """Write the config map of the queues; without queues it is as if there were none.
 
         New pods wake the shim with Licorne. The older one looks for them, every second unless it is told.
         """
-        data = {"service.schedulingInterval": "50ms"} if kind is Kind.OLDER else {}
+        data = {"service.schedulingInterval": "50ms"} if kind is SchedulerKind.OLDER else {}
         if queues:
             data["queues.yaml"] = queues
         item = {"metadata": {"name": "yunikorn-configs"}, "data": data}
         try:
             await self.api.create(QUEUES, item)
-        except Refused:
+        except ApiRefused:
             await self.api.replace(f"{QUEUES}/yunikorn-configs", item)
 
     @asynccontextmanager

@@ -64,22 +64,30 @@ class Ledger:
         self._audit = audit
         self._places: dict[str, str] = {}
         self._changed = asyncio.Event()
+        self._failure: Exception | None = None
 
     async def follow(self) -> None:
-        """Keep up with nodes and pods, until it is cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow(NODES, self.nodes, self._node_changed))
-            group.create_task(self._follow(PODS, self.pods, self._pod_changed))
+        """Keep up with nodes and pods, until it is cancelled or fails."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._follow(NODES, self.nodes, self._node_changed))
+                group.create_task(self._follow(PODS, self.pods, self._pod_changed))
+        except Exception as failure:
+            self._failure = failure
+            self._changed.set()
 
     async def until(self, is_true: Callable[[], object], what: str) -> None:
         """Wait until something holds of pods and nodes.
 
         Raises:
             AssertionError: it does not come to hold, with what was waited for and what the pods are.
+            Exception: what has ended the ledger.
         """
         try:
             async with asyncio.timeout(PATIENCE):
                 while not is_true():
+                    if self._failure is not None:
+                        raise self._failure
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
@@ -102,7 +110,9 @@ class Ledger:
                 event = json.loads(line)
             except ValueError:
                 continue  # the API server was killed in the middle of it
-            binding = event["requestObject"]
+            binding = event.get("requestObject")
+            if binding is None:
+                continue  # it was refused before it was read, as the time of the request was over
             yield Bind(
                 uid=binding["metadata"].get("uid", ""),
                 name=f"{event['objectRef']['namespace']}/{event['objectRef']['name']}",

@@ -41,7 +41,7 @@ class ShadowRecord:
     """The start of an ask on a node, told first at `serial`. Times are in unix seconds.
 
     `going` is what was there when it was `planned` and was to end by the start. `looked` is when it was
-    planned last, or an earlier one was looked for.
+    planned last, or an earlier one was looked for; -inf if something has ended since.
     """
 
     node_id: str
@@ -143,10 +143,16 @@ def declared(app: AppRecord, ask: Ask) -> float:
     return float(ask.tags.get("licorne/runtime", app.tags.get("licorne/runtime", "inf")))
 
 
-def note_run(
-    runs: dict[object, list[float]], app: AppRecord, allocation: AllocationRecord, now: float
+def note_end(
+    runs: dict[object, list[float]],
+    apps: dict[str, AppRecord],
+    app: AppRecord,
+    allocation: AllocationRecord,
+    now: float,
 ) -> None:
-    """An allocation has ended by itself: for how long it ran is remembered."""
+    """An allocation has ended by itself: for how long it ran is remembered, and starts may be earlier."""
+    for _, _, shadow in holders(apps):
+        shadow.looked = -inf
     if allocation.state == ALLOCATED and not allocation.ask.brought:
         known = runs.setdefault(_alike(app, allocation.ask), [])
         known.append(now - allocation.started)
@@ -291,11 +297,13 @@ def _ends(look: Look, node: NodeRecord) -> Iterator[tuple[AppRecord, AskRecord, 
 
 
 def _expected(look: Look, app: AppRecord, ask: AskRecord) -> float:
-    """The runtime that is declared, or else the median of those alike; inf for neither."""
+    """The runtime that is declared, or else what four of five alike took at most; inf for neither."""
     if ask.declared < inf:
         return ask.declared
     known = look.runs.get(_alike(app, ask), [])
-    return sorted(known)[len(known) // 2] if len(known) >= FEWEST_RUNS else inf
+    if len(known) < FEWEST_RUNS:
+        return inf
+    return min(longest for longest in known if 5 * sum(one <= longest for one in known) >= 4 * len(known))
 
 
 def _alike(app: AppRecord, ask: AskRecord) -> object:

@@ -169,7 +169,7 @@ class AllocationRecord:
 
     `number` says which of all bookings it was. `requested` is when it was asked for, or when the
     placeholder was whose place it `took`. `started` is when it was booked first. Nobody counts on a
-    victim that `is_let_go`. Its work up to the `checkpoint` is kept.
+    victim that `is_let_go`. Its work up to the `checkpoint` is kept, and it `began` then, as its RM says.
     """
 
     ask: AskRecord
@@ -181,6 +181,7 @@ class AllocationRecord:
     took: bool = False
     notice: NoticeRecord | None = None
     checkpoint: float | None = None
+    began: float | None = None
     is_let_go: bool = False
 
     @property

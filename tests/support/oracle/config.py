@@ -53,7 +53,7 @@ def node_order(partition: dict[str, Any]) -> NodeOrder:
     """The node sort policy."""
     policy = partition.get("nodesortpolicy") or {}
     weights = policy.get("resourceweights") or {"memory": 1.0, "vcore": 1.0}
-    return NodeOrder(policy.get("type", "fair"), sorted(weights.items()), policy.get("attribute", ""))
+    return NodeOrder(policy.get("type", "auto"), sorted(weights.items()), policy.get("attribute", ""))
 
 
 def preempts(partition: dict[str, Any]) -> bool:

@@ -36,7 +36,16 @@ from support.oracle.clearing import victims_on_required_node
 from support.oracle.gangs import is_replaceable
 from support.oracle.order import Look, apps_in_order, apps_of_leaf
 from support.oracle.replacing import Replacement, replace_one
-from support.oracle.reserving import GiveUp, claim_to, claims_on, is_due, node_to_reserve, review
+from support.oracle.reserving import (
+    GiveUp,
+    claim_to,
+    claims_on,
+    first_in_order,
+    is_due,
+    is_large,
+    node_to_reserve,
+    review,
+)
 from support.oracle.terms import KeptRecord, Likeness, VainRecord, WishRecord
 from support.oracle.topology import (
     GangQuestion,
@@ -65,6 +74,7 @@ class Decision(NamedTuple):
     key: str
     node_id: str
     reserves: bool = False
+    provisional: bool = False
 
 
 class Search(NamedTuple):
@@ -220,6 +230,8 @@ def _goes_first(look: Look, app: AppRecord, ask: AskRecord, node_id: str) -> Dec
             key=lambda claim: (claim[1].place, claim[0].app_id),
             default=first,
         )
+    if first[1] is ask and ask.reservation is not None and ask.reservation.provisional:
+        first = first_in_order(look, ask, look.nodes[node_id]) or first
     return Decision(first[0].app_id, first[1].key, node_id)
 
 
@@ -268,9 +280,11 @@ def _alone(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tupl
         found, may_reserve_now = start_for(look, app, ask, outcome.unplanned, outcome.pauses)
         if found is not None:
             return found, False
-        to_reserve = node_to_reserve(look, app, ask) if within and may_reserve_now else None
+        may_reserve = may_reserve_now and (within or (not ask.required_node and is_large(look, ask)))
+        to_reserve = node_to_reserve(look, app, ask) if may_reserve else None
         if to_reserve is not None:
-            return Decision(app.app_id, ask.key, to_reserve, reserves=True), False
+            made = Decision(app.app_id, ask.key, to_reserve, reserves=True, provisional=not within)
+            return made, False
     return _victims(look, app, ask, outcome), within
 
 
@@ -363,7 +377,7 @@ def _is_over(look: Look, ask: AskRecord, since: int) -> bool:
     return any(
         node.given_up > since
         and node.schedulable
-        and node.node_id not in look.usage.reserved | look.usage.planned
+        and node.node_id not in look.usage.keeping | look.usage.planned
         and node.holds(ask.size)
         and not refused(node, ask, allocate=False)
         for node in look.nodes.values()

@@ -77,7 +77,7 @@ def _carry_out(
     if decision.reserves:
         ask.shadow = None
         ask.reservation = ask.reservation or new_reservation(partition, app, now)
-        ask.reservation.node_id = node.node_id
+        ask.reservation.node_id, ask.reservation.provisional = node.node_id, decision.provisional
         review_later(partition, now)
         if ask.required_node is None and partition.must_ask(ask, node, allocate=False):
             check = _ask(partition, app, ask, node, now, allocate=False)
@@ -171,14 +171,15 @@ def preempt(partition: PartitionOracle, decision: Preemption, now: float) -> Non
         stop_victim(partition, victim, key, text + ask.key, now, unit)
     for _, other in partition.reserved_asks():
         here = other.reservation is not None and other.reservation.node_id == decision.node_id
-        if here and other is not ask and other.required_node is None:
+        stays = other.required_node is not None or (other.triggered and ask.required_node is None)
+        if here and other is not ask and not stays:
             other.lose_node()
     ask.shadow = None
     if ask.reservation is None or ask.reservation.node_id != decision.node_id:
         ask.reservation = new_reservation(partition, app, now)
         ask.reservation.node_id = decision.node_id
         review_later(partition, now)
-    ask.reservation.since = now
+    ask.reservation.since, ask.reservation.provisional = now, False
     ask.reservation.victims = stopped
     ask.reservation.promised = dict(ask.size)
     ask.reservation.cleared = decision.node_id

@@ -1,6 +1,6 @@
 """What becomes of an application: it starts, runs, completes, fails, leaves (§§ 5.1-5.4, 6)."""
 
-from support.oracle.backfill import mode, note_run
+from support.oracle.backfill import mode, note_end
 from support.oracle.books import (
     ALLOCATED,
     PLACEHOLDER,
@@ -166,7 +166,7 @@ def remove(partition: PartitionOracle, app_id: str, now: float) -> None:
     for key, allocation in app.allocations.items():
         partition.nodes[allocation.node_id].changed(narrowed=False)
         if mode(partition.queues) != "off":
-            note_run(partition.runs, app, allocation, now)
+            note_end(partition.runs, partition.apps, app, allocation, now)
         partition.tell_released(app, key, "STOPPED_BY_RM", f"Application {app_id} Removed")
     for pair in app.pairs.values():
         if pair.node_id is not None:

@@ -163,7 +163,9 @@ def take_word_of_notice(partition: PartitionOracle, answer: NoticeAnswer, now: f
 
 
 def note_checkpoint(one: AllocationRecord, ask: Ask, now: float) -> None:
-    """The RM says up to when the work of a running allocation is kept."""
+    """The RM says when a running allocation began, and up to when its work is kept."""
+    if "licorne/started" in ask.tags:
+        one.began = min(now, float(ask.tags["licorne/started"]))
     if "licorne/checkpoint" in ask.tags:
         one.checkpoint = min(now, float(ask.tags["licorne/checkpoint"]))
     elif "licorne/lost-work" in ask.tags:
@@ -173,6 +175,7 @@ def note_checkpoint(one: AllocationRecord, ask: Ask, now: float) -> None:
 def count_on(partition: PartitionOracle, before: AllocationRecord, after: AllocationRecord) -> None:
     """An allocation has another size: who counted on it does so still."""
     after.notice, after.checkpoint, after.is_let_go = before.notice, before.checkpoint, before.is_let_go
+    after.began = before.began
     asks: list[AskRecord] = [ask for _, ask in partition.reserved_asks()]
     for ask in asks:
         assert ask.reservation is not None, f"something is kept for {ask}"

@@ -70,7 +70,7 @@ class Look(NamedTuple):
 def apps_in_order(look: Look, path: str = "root", *, newcomers: bool = False) -> Iterator[AppRecord]:
     """Applications with pending asks below a queue, in the order in which they are asked.
 
-    With `newcomers` those too that a state-aware leaf does not let in yet.
+    With `newcomers` those too that a state-aware or strict leaf does not let in yet.
     """
     queue = look.queues[path]
     if queue.is_leaf:
@@ -89,7 +89,7 @@ def queue_key(look: Look, path: str, priority_first: bool) -> tuple[Any, ...]:
     """Priority and share, then the larger pending, then the path."""
     priority = look.usage.waiting_priority[path]
     assert priority is not None, f"{path} is sorted though nothing waits in it"
-    share = share_of(look, path)
+    share = shares_of(look, path)
     pending = look.usage.pending[path]
     tie = tuple(-pending.get(name, 0) for name in sorted(look.usage.pending["root"]))
     if look.queues[look.queues[path].parent].half_life:
@@ -110,18 +110,16 @@ def _due(look: Look, path: str) -> Amounts:
     return {**fair_max(look, path), **look.queues[path].guaranteed}
 
 
-def share_of(look: Look, path: str) -> float:
-    """The largest part that the queue has of what it is due, over all types it has any of."""
-    guaranteed = look.queues[path].guaranteed
-    largest = fair_max(look, path)
-    highest = 0.0
-    for name, used in look.usage.allocated[path].items():
-        due = guaranteed.get(name, largest.get(name))
-        if due is None:
-            continue
-        part = used / due if due > 0 else float(used > 0)
-        highest = max(highest, part)
-    return highest
+def shares_of(look: Look, path: str) -> list[float]:
+    """The parts that the queue has of what it is due, the largest first, of all types it has any of."""
+    return _parts(look.usage.allocated[path], _due(look, path))
+
+
+def _parts(amounts: Amounts, due: Amounts) -> list[float]:
+    parts = [
+        used / due[name] if due[name] > 0 else 1.0 for name, used in amounts.items() if used and name in due
+    ]
+    return sorted(parts, reverse=True)
 
 
 def fair_max(look: Look, path: str) -> Amounts:
@@ -141,7 +139,25 @@ def apps_of_leaf(look: Look, leaf: QueueRecord, *, newcomers: bool) -> list[AppR
     if leaf.app_order == "stateaware" and not look.as_fifo and not newcomers:
         here = _without_newcomers(here)
     waiting = [app for app in here if app.asks and app.state in SCHEDULABLE and not app.held]
-    return sorted(waiting, key=lambda app: app_key(look, app, leaf))
+    ordered = sorted(waiting, key=lambda app: app_key(look, app, leaf))
+    if leaf.app_order == "strict" and not newcomers:
+        return ordered[:1]
+    if leaf.app_order != "fair":
+        return ordered
+    users: dict[tuple[bool, str], list[AppRecord]] = {}
+    for app in ordered:
+        users.setdefault((grows(app), app.user), []).append(app)
+    in_order = sorted(users.values(), key=lambda apps: user_key(look, apps[0], leaf))
+    return [app for apps in in_order for app in apps]
+
+
+def user_key(look: Look, first: AppRecord, leaf: QueueRecord) -> tuple[Any, ...]:
+    """Sort key of a user of a fair leaf by their first application: its priority, then what the user has."""
+    priority = -leaf.priority_of(first, look.now) if leaf.priority_first else 0
+    due = _due(look, leaf.path)
+    used = look.memory.share(leaf.path, first.user, due, look.now) if leaf.half_life else 0.0
+    has = _parts(look.usage.tracked.get(("user", first.user, leaf.path), {}), due)
+    return (grows(first), priority, used, has, app_key(look, first, leaf))
 
 
 def _without_newcomers(apps: list[AppRecord]) -> list[AppRecord]:
@@ -166,8 +182,6 @@ def _key_of(look: Look, app: AppRecord, leaf: QueueRecord) -> tuple[Any, ...]:
             return (priority, app.submitted, app.app_id)
         return (app.submitted, priority, app.app_id)
     usage = _fair_usage(look, app, leaf)
-    if leaf.half_life:
-        usage.insert(0, look.memory.share(leaf.path, app.user, _due(look, leaf.path), look.now))
     if leaf.priority_first:
         return (priority, usage, app.submitted, app.app_id)
     return (usage, priority, app.submitted, app.app_id)

@@ -88,7 +88,7 @@ class PartitionOracle:
     `reserving`: nodes are reserved. `policy`: how the RM is asked about nodes, None for not at all.
     `most_assumed`: asks that may wait for its answers at a time, and while it is `unheard`, as it
     was silent in the end and that counts as refusal. `made` and `released` are what the RM was told
-    while the present command was handled.
+    while the present command was handled. `packs`: `auto` has the fullest node first, as the core says.
     """
 
     def __init__(
@@ -131,6 +131,7 @@ class PartitionOracle:
         self.cordons: dict[str, CordonRecord] = {}
         self.creates_queues = creates_queues(config)
         self.node_order = node_order(config)
+        self.packs = False
         self.preemption = PreemptionRecord(
             preempts(config), policy is not None, policy is not None and policy.judges_victims
         )

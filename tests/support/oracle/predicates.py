@@ -96,9 +96,11 @@ def accepted(check: VictimCheck, needed: Mapping[str, int]) -> list[Preemption]:
             terms = [check.known[name][1].terms for name in names]
             kind = 2 * any(not one.itself for one in terms) + any(one.originator for one in terms)
             kind = plan.kind if upto == start else kind
-            found.append((kind, len(names), plan.node_id, names))
+            prices = [plan.price, *plan.spare_prices[: upto - start]]
+            price = (max(priority for priority, _ in prices), sum(lost for _, lost in prices))
+            found.append((kind, price, len(names), plan.node_id, names))
     app_id, key = check.app.app_id, check.ask.key
-    return [Preemption(app_id, key, node_id, names) for _, _, node_id, names in sorted(found)]
+    return [Preemption(app_id, key, node_id, names) for *_, node_id, names in sorted(found)]
 
 
 def first_standing(look: Look, check: VictimCheck, found: list[Preemption]) -> Preemption | None:
@@ -116,7 +118,8 @@ def others_were_faster(look: Look, check: VictimCheck, found: list[Preemption]) 
     """True if one of the nodes is kept for another ask, and nothing stops this one beside."""
     tried = search_for(look, check.app, check.ask)
     names = {one.node_id for one in found} & look.usage.reserved
-    taken = any(node.name in names and not tried.is_free(node) for node in tried.cluster.nodes)
+    there = [node for node in tried.cluster.nodes if node.name in names]
+    taken = any(not tried.yields(one) for node in there for one in tried.holders(node))
     return taken and _may_have_victims(look, check.app, check.ask)
 
 

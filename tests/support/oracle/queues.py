@@ -39,7 +39,7 @@ class QueueRecord:
 
     @property
     def app_order(self) -> str:
-        """How applications are ordered: fifo, fair or stateaware."""
+        """How applications are ordered: fifo, fair, stateaware or strict."""
         return self.properties.get("application.sort.policy", "fifo")
 
     @property

@@ -4,7 +4,7 @@ from math import inf
 
 from licorne_core.messages.commands import NodeAction, NodeUpdate, ReleaseRequest, TerminationType
 from licorne_core.values.asks import Ask
-from support.oracle.backfill import MOST, declared, holders, mode, note_run
+from support.oracle.backfill import MOST, declared, holders, mode, note_end
 from support.oracle.books import (
     ALLOCATED,
     PLACEHOLDER,
@@ -301,7 +301,7 @@ def _free_booked(
         *UNACKNOWLEDGED,
         TerminationType.PLACEHOLDER_REPLACED,
     ):
-        note_run(partition.runs, app, app.allocations[key], now)
+        note_end(partition.runs, partition.apps, app, app.allocations[key], now)
     silent = why in UNACKNOWLEDGED or (not real and why is TerminationType.PLACEHOLDER_REPLACED)
     if not silent:
         partition.tell_released(app, key, "STOPPED_BY_RM", RELEASED_BY_RM)

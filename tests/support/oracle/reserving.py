@@ -69,6 +69,14 @@ def node_to_reserve(look: Look, app: AppRecord, ask: AskRecord) -> str | None:
     return min(holding, key=key).node_id if holding else None
 
 
+def is_large(look: Look, ask: AskRecord) -> bool:
+    """True if no node has room for two such asks, even if it were empty."""
+    return any(
+        2 * wanted > max((node.capacity.get(name, 0) for node in look.nodes.values()), default=0)
+        for name, wanted in ask.size.items()
+    )
+
+
 def _may_reserve(look: Look, app: AppRecord) -> bool:
     """True if one more node may be reserved for the application and in its queues."""
     own = look.queues[app.queue].properties.get("application.reservation.max.nodes")
@@ -168,6 +176,28 @@ def claims_on(look: Look, reserved: AskRecord, node: NodeRecord) -> list[tuple[A
         if node.schedulable and within_maxima(look, app, ask)
         if (fits(look, node, ask) if own else takes(look, node, ask))
     ]
+
+
+def first_in_order(look: Look, reserved: AskRecord, node: NodeRecord) -> tuple[AppRecord, AskRecord] | None:
+    """The first ask of this size in order that only the nodes stop, up to the reserved one."""
+    own = reserved.reservation is not None and reserved.reservation.node_id == node.node_id
+    for app in apps_in_order(look):
+        backs_off = app.backs_off_until > look.now
+        may_be = not (backs_off or (app.state == "Accepted" and not may_start(look, app)))
+        for ask in app.asks_in_order():
+            if ask is reserved:
+                return app, ask
+            if not may_be or ask.size != reserved.size or ask.required_node is not None:
+                continue
+            if ask.kind not in app.nowhere:
+                continue
+            if is_replaceable(app, ask) or is_whole(look, app, ask) or is_member(look, app, ask):
+                continue
+            free = within_limits(look, app, ask) and within_maxima(look, app, ask)
+            has_room = fits(look, node, ask) if own else takes(look, node, ask)
+            if free and has_room and may_be_asked_about(look, ask):
+                return app, ask
+    return None
 
 
 def victims_on(apps: dict[str, AppRecord], kept: ReservationRecord) -> list[AllocationRecord]:

@@ -35,7 +35,7 @@ class ReservationRecord:
     That stays its own when the node is not any more, and is None. `serial` counts reservations,
     `idle_since` is when a review first found that the ask could not have the node anyway, and
     `gives_way` whether the last one found that others have a better claim. The victims are there to clear
-    the node `cleared`.
+    the node `cleared`. A `provisional` one was made in a full cluster, and keeps no victims from others.
     """
 
     node_id: str | None
@@ -46,6 +46,7 @@ class ReservationRecord:
     serial: int = 0
     idle_since: float | None = None
     gives_way: bool = False
+    provisional: bool = False
     cleared: str | None = None
 
     @property

@@ -4,7 +4,7 @@ from support.oracle.books import add_to
 from support.oracle.deciding import Outcome, Search, Waits, decide
 from support.oracle.order import Look
 from support.oracle.partition import PartitionOracle
-from support.oracle.terms import KeptRecord
+from support.oracle.terms import KeptRecord, NodeOrder
 from support.oracle.topology import keep_places, runs_like
 from support.oracle.usage import Usage
 
@@ -30,7 +30,7 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         partition.queues,
         partition.apps,
         partition.nodes,
-        partition.node_order,
+        _order_in_force(partition),
         partition.as_fifo,
         usage,
         now,
@@ -49,6 +49,14 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         lambda app: any(check.of_gang is app for check in partition.checks.open.values()),
         len({id(one.of_gang) for one in partition.checks.open.values() if one.plans}),
     )
+
+
+def _order_in_force(partition: PartitionOracle) -> NodeOrder:
+    """The node order; `auto` packs or not, as the core says that it does in this turn."""
+    order = partition.node_order
+    if order.kind != "auto":
+        return order
+    return order._replace(kind="binpacking" if partition.packs else "fair")
 
 
 def peek(partition: PartitionOracle, now: float) -> Outcome:

@@ -17,10 +17,10 @@ class Usage:
     `kept` is what others have to leave free for asks with a promise, by queue or tracker, and
     `kept_for` the part of it that is for one ask.
     `running` counts applications by queue that run or are about to, `tracked_apps` has those with
-    allocations by user or group and queue, `reserved` the nodes with reservations,
-    `planned` those with room for later starts, `exclusive`
-    those that nobody else may have, `kept_on` what others leave free on a node. What an
-    application has for its fair share (`app_allocated`) is without placeholders.
+    allocations by user or group and queue, `reserved` the nodes with reservations, `keeping` those
+    of them whose victims are kept from other asks, `planned` those with room for later starts,
+    `exclusive` those that nobody else may have, `kept_on` what others leave free on a node. What
+    an application has for its fair share (`app_allocated`) is without placeholders.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Usage:
         self.available = {node.node_id: node.free() for node in nodes.values()}
         self.waiting_priority: dict[str, int | None] = dict.fromkeys(queues)
         self.reserved: set[str] = set()
+        self.keeping: set[str] = set()
         self.planned: set[str] = set()
         self.exclusive: set[str] = set()
         self.kept_on: dict[str, Amounts] = {}
@@ -67,6 +68,8 @@ class Usage:
             if ask.reservation is not None and ask.reservation.node_id is not None:
                 node_id = ask.reservation.node_id
                 self.reserved.add(node_id)
+                if not ask.reservation.provisional:
+                    self.keeping.add(node_id)
                 if ask.reservation.exclusive:
                     self.exclusive.add(node_id)
                 add_to(self.kept_on.setdefault(node_id, {}), ask.size)

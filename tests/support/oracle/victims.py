@@ -29,11 +29,13 @@ class Plan(NamedTuple):
     """A node for an ask, and who has to go for it; `spare` are others there that could go too."""
 
     kind: int
+    price: tuple[int, int]
     number: int
     node_id: str
     on_node: list[Name]
     elsewhere: list[Name]
     spare: list[Name]
+    spare_prices: list[tuple[int, int]]
 
 
 class Preemption(NamedTuple):
@@ -52,8 +54,10 @@ class Preemption(NamedTuple):
 
 
 def seconds_run(allocation: AllocationRecord, now: float) -> float:
-    """For how long it has run; what the RM brought along runs since it was asked for."""
+    """For how long it has run; what the RM brought along runs since it was asked for, or as the RM says."""
     ask = allocation.ask
+    if allocation.began is not None:
+        return now - allocation.began
     return now - (ask.created if ask.brought else allocation.started)
 
 
@@ -90,11 +94,12 @@ def find_plans(look: Look, app: AppRecord, ask: AskRecord, refused: Sequence[str
         return [], False
     hosts = [node for node in tried.cluster.nodes if tried.may_host(node)]
     if any(tried.is_enough(node, ()) for node in hosts):
-        return [], False
+        left = [name for name in tried.left_beside(hosts) if name not in refused]
+        return [Plan(0, tried.rules.price(()), 0, name, [], [], [], []) for name in left], False
     found = [node for node in hosts if node.name not in refused]
     plans = [plan for node in found if (plan := _best_on(tried, node)) is not None]
     kept = any(tried.is_kept(node) for node in tried.cluster.nodes if node.name not in refused)
-    return sorted(plans, key=lambda plan: plan[:3]), kept and not plans
+    return sorted(plans, key=lambda plan: plan[:4]), kept and not plans
 
 
 def _may_be_complete(tried: BruteForce, app: AppRecord, ask: AskRecord) -> bool:
@@ -119,10 +124,10 @@ def _may_be_complete(tried: BruteForce, app: AppRecord, ask: AskRecord) -> bool:
 
 
 def stands(look: Look, app: AppRecord, ask: AskRecord, node_id: str, victims: list[Name]) -> bool:
-    """True if these victims are still legal, enough and necessary."""
+    """True if these victims are still legal, enough and needed; none of them, if none is needed."""
     tried = search_for(look, app, ask)
     nodes = [node for node in tried.cluster.nodes if node.name == node_id]
-    if not (victims and nodes and tried.rules.entitled is not None and tried.rules.is_due()):
+    if not (nodes and tried.rules.entitled is not None and tried.rules.is_due()):
         return False
     gone = _parties_of(tried, victims)
     return (
@@ -130,7 +135,7 @@ def stands(look: Look, app: AppRecord, ask: AskRecord, node_id: str, victims: li
         and tried.may_host(nodes[0])
         and tried.is_legal(gone)
         and tried.is_enough(nodes[0], gone)
-        and not tried.is_enough(nodes[0], ())
+        and tried.is_enough(nodes[0], ()) is not bool(victims)
     )
 
 
@@ -166,24 +171,27 @@ def _best_on(tried: BruteForce, node: NodeRecord) -> Plan | None:
 def _plan(tried: BruteForce, node: NodeRecord, chosen: Parties) -> Plan:
     """Those of all parties that are there, and those that are not."""
     gone = members_of(sorted(chosen, key=lambda one: not one.is_on(node.name)))
+    spare = _spare(tried, node, chosen)
     return Plan(
         kind_of(chosen),
+        tried.rules.price(chosen),
         len(gone),
         node.name,
         [(one.app, one.key) for one in gone if one.node == node.name],
         [(one.app, one.key) for one in gone if one.node != node.name],
-        _spare(tried, node, chosen),
+        [(one.app, one.key) for one in members_of(spare)],
+        [tried.rules.price((one,)) for one in spare],
     )
 
 
-def _spare(tried: BruteForce, node: NodeRecord, chosen: Parties) -> list[Name]:
+def _spare(tried: BruteForce, node: NodeRecord, chosen: Parties) -> Parties:
     """Further victims on the node that go alone, each legal on top of those before it."""
     spare: Parties = ()
     for one in tried.rules.candidates:
         is_further = one.is_on(node.name) and len(one.members) == 1 and len(spare) < SPARE
         if is_further and tried.is_legal((*chosen, *spare, one)):
             spare = (*spare, one)
-    return [(one.app, one.key) for one in members_of(spare)]
+    return spare
 
 
 def _first_enough(tried: BruteForce, node: NodeRecord, allowed: list[Party]) -> Parties | None:
@@ -195,12 +203,34 @@ def _first_enough(tried: BruteForce, node: NodeRecord, allowed: list[Party]) -> 
     there = [one for one in allowed if not one.is_on(node.name) and _helps_queue(tried, one)]
     if not tried.is_enough(node, (*here, *there)):
         return None
+    if tried.rules.by_cost and not all(one.step for one in allowed):
+        return _cheapest(tried, node, [*here, *there])
     for on_node in _legal(tried, (), here):
         if tried.has_room(node, on_node) and tried.is_enough(node, (*on_node, *there)):
             for both in _legal(tried, on_node, there):
                 if tried.is_enough(node, both):
                     return both
     return None
+
+
+def _cheapest(tried: BruteForce, node: NodeRecord, allowed: list[Party]) -> Parties | None:
+    """Those that lose the least work together, then the fewest, then the first in this order."""
+    best: tuple[tuple[int, int], int] | None = None
+    found: Parties | None = None
+    # Sets that may grow, each with the first that may join; what already costs too much does not.
+    open_sets: list[tuple[Parties, int]] = [((), 0)]
+    while open_sets:
+        chosen, start = open_sets.pop()
+        key = (tried.rules.price(chosen), len(members_of(chosen)))
+        if best is not None and key >= best:
+            continue
+        if chosen and tried.is_enough(node, chosen):
+            best, found = key, chosen
+            continue
+        for after in reversed(range(start, len(allowed))):
+            if tried.is_legal(more := (*chosen, allowed[after])):
+                open_sets.append((more, after + 1))
+    return found
 
 
 def _helps_queue(tried: BruteForce, one: Party) -> bool:
@@ -313,8 +343,10 @@ def _requests(app: AppRecord, asking: AskRecord, going: Collection[int]) -> Iter
         yield _request(app, ask, RequestState.PENDING, None, asking)
     for one in app.allocations.values():
         state = RequestState.ALLOCATED if id(one) in going else RequestState(one.state)
-        begun, checkpoint = one.started, one.checkpoint
-        yield _request(app, one.ask, state, one.node_id, asking, started=begun, checkpoint=checkpoint)
+        record = _request(app, one.ask, state, one.node_id, asking)
+        begun = one.started if one.began is None else one.began
+        brought = record.brought and one.began is None
+        yield replace(record, started=begun, brought=brought, checkpoint=one.checkpoint)
     for pair in app.pairs.values():
         yield _request(app, pair.ask, RequestState(pair.state), pair.node_id, asking)
 
@@ -325,14 +357,17 @@ def _request(
     state: RequestState,
     node_id: str | None,
     asking: AskRecord,
-    *,
-    started: float = 0.0,
-    checkpoint: float | None = None,
 ) -> RequestRecord:
     kept, hold, earmarked = ask.reservation, None, {}
     if kept is not None and kept.node_id is not None:
         required = ask.required_node is not None
-        hold = Hold(node=kept.node_id, time=kept.since, required=required)
+        hold = Hold(
+            node=kept.node_id,
+            time=kept.since,
+            required=required,
+            provisional=kept.provisional,
+            exclusive=kept.exclusive,
+        )
     if kept is not None and state is RequestState.PENDING and ask is not asking:
         earmarked = kept.promised
     return _Request(
@@ -344,7 +379,6 @@ def _request(
         node=node_id,
         priority=ask.priority,
         created=ask.created,
-        started=started,
         brought=ask.brought,
         originator=ask.terms.originator,
         opted_in=ask.terms.itself,
@@ -354,6 +388,5 @@ def _request(
         triggered=ask.triggered,
         hold=hold,
         earmarked=earmarked,
-        checkpoint=checkpoint,
         is_member=is_member(app, ask),
     )

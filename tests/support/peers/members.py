@@ -14,8 +14,10 @@ from licorne_server.process.settings import Settings
 from licorne_server.store.coordination import store
 from licorne_server.store.coordination.ownership import Ownership
 from licorne_server.store.coordination.secret import KEY
-from licorne_server.store.coordination.store import Conflict, Document, Member, MemberId, Snapshot, Store
+from licorne_server.store.coordination.store import Member, MemberId, Snapshot, Store
+from licorne_server.store.documents.documents import Conflict, Document
 from licorne_server.wire.errors import unavailable
+from support.patience import PATIENCE
 from support.peers.shim import FREE_PLANS, LOOPBACK
 
 SECRET = "ofTheTest"
@@ -76,9 +78,9 @@ class Documents(Store):
         self.documents = {KEY: Document(value=secret.encode(), revision=1)} if secret else {}
         self.last = ""
         """Key of the last write; empty again once a member has closed its access."""
-        self.open = asyncio.Event()
+        self.writable = asyncio.Event()
         """Writes wait for it."""
-        self.open.set()
+        self.writable.set()
         self.waiting = asyncio.Event()
         """Set once a write waits."""
 
@@ -88,9 +90,9 @@ class Documents(Store):
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
         """Replace a document, when writes may go on."""
-        if not self.open.is_set():
+        if not self.writable.is_set():
             self.waiting.set()
-            await self.open.wait()
+            await self.writable.wait()
         if self.documents.get(key, Document()).revision != revision:
             raise Conflict
         self.last = key
@@ -203,10 +205,8 @@ async def members(
         for name in names:
             address = f"unix:{sockets / name}" if sockets else ""
             if sockets:
-                settings["coordination"] = Coordination(
-                    backend="local", hosts=("none",), advertise=address, advertise_http=f"{address}.http"
-                )
+                settings["coordination"] = Coordination(backend="local", hosts=("none",), advertise=address)
             ownership = OwnershipInMemory(deployment, name, (secrets or {}).get(name, SECRET), address)
-            server = running(Settings(**settings), ownership=ownership)
+            server = running(Settings(**{"heartbeat": PATIENCE, **settings}), ownership=ownership)
             deployment.servers[name] = await stack.enter_async_context(server)
         yield deployment

@@ -25,7 +25,7 @@ from support.peers.networks import (
 )
 
 if TYPE_CHECKING:
-    from licorne_server.transport.server import LoopTransport
+    from licorne_server.transport.loop.server import LoopTransport
 
 OPTIONS = {
     "grpc.max_concurrent_streams": 16,
@@ -59,7 +59,7 @@ async def serving(
 
     The `options` are gRPC's, without their prefix.
     """
-    from licorne_server.transport.server import LoopTransport
+    from licorne_server.transport.loop.server import LoopTransport
 
     given = OPTIONS | {f"grpc.{name}": value for name, value in options.items()}
     transport = LoopTransport([], list(given.items()), TimeSlices(lambda: False))

@@ -153,3 +153,10 @@ async def listening(target: str, **fields: Any) -> AsyncIterator[Client]:
         listener = asyncio.create_task(listen(client))
         yield client
     await listener
+
+
+async def welcomes(stream: ScriptedStream) -> None:
+    """Serve the client to its goodbye."""
+    await stream.welcome()
+    await stream.replay()
+    await stream.until_goodbye()

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
+import pytest
 from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 from grpc_status import rpc_status  # type: ignore[import-untyped]
 
@@ -47,10 +48,12 @@ async def serving(
 ) -> AsyncIterator[Server]:
     """A server on loopback without HTTP, its settings changed as wanted.
 
-    Plans are not held back by how long this process stands still, which has all tests in it.
+    However long this process stands still, which has all tests in it: no plan is held back, and no
+    session is given up as silent.
     """
-    settings = {"listen": LOOPBACK, "http": None, "drain": 1.0, "rms": FREE_PLANS, **changes}
-    async with running(Settings(**settings), scheduler=scheduler, clock=clock) as server:
+    changes = {"listen": LOOPBACK, "http": None, "drain": 1.0, "rms": FREE_PLANS, **changes}
+    settings = Settings(**{"heartbeat": PATIENCE, **changes})
+    async with running(settings, scheduler=scheduler, clock=clock) as server:
         yield server
 
 
@@ -60,6 +63,13 @@ async def connected(server: Server) -> AsyncIterator[grpc.aio.Channel]:
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
     async with grpc.aio.insecure_channel(server.grpc_address, options=options) as channel:
         yield channel
+
+
+async def refusal(call: Any) -> tuple[grpc.StatusCode, str]:
+    """Status and text of a call that must fail."""
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await call
+    return refused.value.code(), refused.value.details() or ""
 
 
 async def eventually(condition: Callable[[], Any]) -> None:

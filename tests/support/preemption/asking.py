@@ -17,8 +17,8 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.standard.preemption.laws import Law
 from licorne_core.standard.preemption.losses import Losses, loss_of
-from licorne_core.standard.preemption.planning import Plan
-from licorne_core.standard.preemption.search import Refusal
+from licorne_core.standard.preemption.planning import VictimPlan
+from licorne_core.standard.preemption.search import SearchRefusal
 from licorne_core.standard.preemption.units import Units
 from licorne_core.standard.preemption.victims import Victim
 from licorne_core.values.resources import Resources, charge, refund
@@ -32,24 +32,24 @@ ENDLESS = 10**9
 
 def search(
     cluster: Cluster, key: str, *, steps: int = ENDLESS, most: int = 1, first_nodes: int = 32
-) -> list[Plan] | Law:
+) -> list[VictimPlan] | Law:
     """Plans of the core for a pending request, or the law of the refusal."""
     built = build(cluster, first_nodes)
     app, request = built.request(key)
     found = built.search.find(app, request, cluster.now, steps=steps, most=most)
-    return found.law if isinstance(found, Refusal) else found
+    return found.law if isinstance(found, SearchRefusal) else found
 
 
-def refusal(cluster: Cluster, key: str) -> Refusal:
+def refusal(cluster: Cluster, key: str) -> SearchRefusal:
     """Why the core finds nothing for a pending request."""
     built = build(cluster)
     app, request = built.request(key)
     found = built.search.find(app, request, cluster.now)
-    assert isinstance(found, Refusal), found
+    assert isinstance(found, SearchRefusal), found
     return found
 
 
-def plans(cluster: Cluster, key: str, *, most: int = 1) -> list[Plan]:
+def plans(cluster: Cluster, key: str, *, most: int = 1) -> list[VictimPlan]:
     """The plans that the core finds for a pending request; there is one at least."""
     found = search(cluster, key, most=most)
     assert isinstance(found, list), found
@@ -67,7 +67,7 @@ def keys(victims: tuple[Victim, ...]) -> list[str]:
     return [victim.request.key for victim in victims]
 
 
-def shown(found: list[Plan] | Law) -> list[BrutePlan] | Law:
+def shown(found: list[VictimPlan] | Law) -> list[BrutePlan] | Law:
     """Plans as brute force shows them."""
     if isinstance(found, Law):
         return found
@@ -77,7 +77,7 @@ def shown(found: list[Plan] | Law) -> list[BrutePlan] | Law:
     ]
 
 
-def carried_out(cluster: Cluster, key: str, plan: Plan) -> Cluster:
+def carried_out(cluster: Cluster, key: str, plan: VictimPlan) -> Cluster:
     """The cluster once the victims are gone and the request is placed."""
     gone = set(keys(plan.victims))
     placed = [

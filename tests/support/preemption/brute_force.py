@@ -5,7 +5,7 @@ The rules for victims are those of spec § 9, over records, plainly.
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain, combinations
+from itertools import chain, combinations, takewhile
 from typing import Any, NamedTuple
 
 from licorne_core.config.schema import PreemptionPolicy, VictimOrder
@@ -210,18 +210,29 @@ class Rules:
             since = known[(len(known) - 1) // 2] if known else None
         return run if since is None else max(0.0, min(run, self.cluster.now - since))
 
+    @property
+    def by_cost(self) -> bool:
+        """True if the ask's queue compares what is lost."""
+        return self.cluster.queue(self.ask.leaf).settings.preemption_victim_order is VictimOrder.COST
+
+    def price(self, parties: Iterable[Party]) -> tuple[int, int]:
+        """The highest priority of any, and all the work that is lost: parts of the cluster times seconds."""
+        if not self.by_cost:
+            return (LOWEST, 0)
+        found = [
+            (0 if party.step else one.priority, _lost_by(self, one))
+            for party in parties
+            for one in party.members
+        ]
+        return (max([LOWEST, *(priority for priority, _ in found)]), sum(lost for _, lost in found))
+
     def _rank(self, party: Party) -> tuple[object, ...]:
         head: tuple[object, ...] = (-party.step, not party.opted_in, party.originator)
-        if self.cluster.queue(self.ask.leaf).settings.preemption_victim_order is VictimOrder.COST:
-            costs = [
-                float(one.tags.get("licorne/preemption-cost", "1")) * self.seconds_lost(one)
-                for one in party.members
-            ]
-            priority = 0 if party.step else max(one.priority for one in party.members)
-            head += (priority, sum(costs), any(one.checkpoint is None for one in party.members))
+        if self.by_cost:
+            head += (*self.price((party,)), any(one.checkpoint is None for one in party.members))
         elif party.step:
-            return (*head, 0, party.first.app, party.first.key)
-        return (*head, -party.first.created, party.first.app, party.first.key)
+            return (*head, 0, party.first.app, party.first.key, len(party.members))
+        return (*head, -party.first.created, party.first.app, party.first.key, len(party.members))
 
     def keeps_guarantees(self, gone: Iterable[RequestRecord]) -> bool:
         """Law 2."""
@@ -251,6 +262,18 @@ class Rules:
                 if before + sum(self.seconds_lost(o) * o.size.get(name, 0) for o in here) > most:
                     return False
         return True
+
+
+def _lost_by(rules: Rules, one: RequestRecord) -> int:
+    """The work that is lost: parts of all nodes times seconds and their cost."""
+    nodes = rules.cluster.nodes
+    parts = [
+        value / size
+        for name, value in sorted(one.size.items())
+        if (size := sum(node.capacity.get(name, 0) for node in nodes))
+    ]
+    cost = float(one.tags.get("licorne/preemption-cost", "1"))
+    return round(min(cost * (max(0.0, rules.seconds_lost(one)) * sum(parts) * 10**9), 1e30))
 
 
 def _loss(loss: LossRecord, name: str) -> float:
@@ -291,7 +314,8 @@ class BruteForce:
             refused = any(self.is_free(node) and node.refused for node in self.cluster.nodes)
             return Law.RM_REFUSED if refused and self.ask.predicate else Law.NO_NODE
         if any(self.is_enough(node, ()) for node in hosts):
-            return Law.WAITS_FOR_RELEASES
+            left = [BrutePlan(name, (), ()) for name in self.left_beside(hosts)]
+            return left[:most] or Law.WAITS_FOR_RELEASES
         if not self.rules.candidates:
             return Law.NO_VICTIMS
         legal = [gone for gone in self._sets() if self.is_legal(gone)]
@@ -324,19 +348,41 @@ class BruteForce:
         """True if the node could be kept for the ask, as far as the RM has no say."""
         if not self._is_large(node):
             return False
-        others = [
+        return all(self.yields(one) or one.triggered for one in self.holders(node)) and not (
+            self.is_shared(node) and (self.ask.predicate or self._is_closed(node))
+        )
+
+    def is_shared(self, node: NodeRecord) -> bool:
+        """True if room there is promised to others, and the ask may have what is left."""
+        return any(one.triggered for one in self.holders(node))
+
+    def holders(self, node: NodeRecord) -> list[RequestRecord]:
+        """The others that the node is kept for."""
+        return [
             one
             for one in self.cluster.requests
             if one.hold is not None and one.hold.node == node.name and one is not self.ask
         ]
-        return all(
-            one.priority < self.ask.priority
-            and not one.triggered
-            and one.hold is not None
-            and not one.hold.required
-            and self.cluster.now - one.hold.time > RESPECTED
-            for one in others
+
+    def yields(self, one: RequestRecord) -> bool:
+        """True if the other loses its node to the ask."""
+        return one.hold is not None and (
+            one.hold.provisional
+            or (
+                one.priority < self.ask.priority
+                and not one.triggered
+                and not one.hold.required
+                and self.cluster.now - one.hold.time > RESPECTED
+            )
         )
+
+    def _is_closed(self, node: NodeRecord) -> bool:
+        """True if nothing is left there for sure: one may be spared, or the node is all another's."""
+        noticed = any(
+            one.node == node.name and one.state is RequestState.NOTICED for one in self.cluster.requests
+        )
+        alone = [one for one in self.holders(node) if one.triggered and one.hold is not None]
+        return noticed or any(one.predicate or (one.hold is not None and one.hold.is_alone) for one in alone)
 
     def is_legal(self, parties: Parties) -> bool:
         """True if nobody goes twice, and the victims' queues keep their guarantees."""
@@ -352,12 +398,18 @@ class BruteForce:
         )
 
     def has_room(self, node: NodeRecord, parties: Parties) -> bool:
-        """True if the ask fits on the node without the victims."""
+        """True if the ask fits on the node without the victims, beside what others are promised there."""
         here = [one for one in members_of(parties) if one.node == node.name]
+        promised = [one for one in self.holders(node) if one.triggered]
         return all(
-            self.cluster.free(node, name) + total(here, name) >= wanted
+            self.cluster.free(node, name) + total(here, name) - total(promised, name) >= wanted
             for name, wanted in self.ask.size.items()
         )
+
+    def left_beside(self, hosts: Iterable[NodeRecord]) -> list[str]:
+        """The nodes where the ask fits beside promises, up to the first that is kept for nobody."""
+        fit = [one for one in sorted(hosts, key=lambda one: one.name) if self.is_enough(one, ())]
+        return [one.name for one in takewhile(self.is_shared, fit)]
 
     def _sets(self) -> Iterator[Parties]:
         """Every set of candidates, each in rank order."""
@@ -366,7 +418,7 @@ class BruteForce:
 
     def _best_on(
         self, node: NodeRecord, legal: list[Parties]
-    ) -> tuple[tuple[int, int, str], BrutePlan] | None:
+    ) -> tuple[tuple[int, tuple[int, int], int, str], BrutePlan] | None:
         """The best plan for one node, with its score."""
         enough = [gone for gone in legal if self.is_enough(node, gone)]
         if not enough:
@@ -376,17 +428,27 @@ class BruteForce:
         gone = members_of(best)
         here = tuple(one.key for one in gone if one.node == node.name)
         there = tuple(one.key for one in gone if one.node != node.name)
-        return (kind_of(best), len(gone), node.name), BrutePlan(node.name, here, there)
+        score = (kind_of(best), self.rules.price(best), len(gone), node.name)
+        return score, BrutePlan(node.name, here, there)
 
     def _key(self, node: NodeRecord, gone: Parties) -> tuple[Any, ...]:
-        """The fewest on the node, counted as parties, then the fewest elsewhere; growth before all."""
+        """The fewest on the node, counted as parties, then the fewest elsewhere; growth before all.
+
+        By cost the least that is lost, and then the fewest of all.
+        """
         place = {one: index for index, one in enumerate(self.rules.candidates)}
         here = [place[one] for one in gone if one.is_on(node.name)]
         there = [place[one] for one in gone if not one.is_on(node.name)]
+        grows = all(one.step for one in gone)
+        cheapest: tuple[Any, ...] = ()
+        if self.rules.by_cost and not grows:
+            order = sorted((not one.is_on(node.name), place[one]) for one in gone)
+            cheapest = (self.rules.price(gone), len(members_of(gone)), order)
         return (
-            not all(one.step for one in gone),
+            not grows,
             any(not one.opted_in for one in gone),
             any(one.originator for one in gone),
+            cheapest,
             len(here),
             here,
             len(there),

@@ -117,6 +117,8 @@ def _add(built: Built, record: RequestRecord, elastic: tuple[int, int] | None) -
     request = Request(_ask(record), record.created, app.arrivals)
     request.state = record.state
     request.triggered = record.triggered
+    request.checkpoint = record.checkpoint
+    app.leaf.counters.checkpoints += record.checkpoint is not None
     app.requests[request.key] = request
     items = request.ask.ask_class.items
     if record.node is not None:
@@ -131,12 +133,14 @@ def _add(built: Built, record: RequestRecord, elastic: tuple[int, int] | None) -
         if record.state is RequestState.PREEMPTING:
             book_preempting(items, node, app)
     if app.gang.units is not None and record.is_member and record.counts:
-        app.gang.units.came(request)
+        app.gang.units.add_booked(request)
         if record.state in VICTIMS:
-            app.gang.units.leaves(request, 1)
+            app.gang.units.mark_leaving(request, 1)
     if record.hold is not None:
         hold = record.hold
         reservation = Reservation(app.app_id, request.key, NodeId(hold.node), hold.time, hold.required, items)
+        reservation.exclusive = hold.exclusive
+        reservation.provisional = hold.provisional
         request.reservation = reservation
         built.nodes.by_id[NodeId(hold.node)].add_reservation(reservation)
         built.reserved.append(reservation)

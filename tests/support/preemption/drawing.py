@@ -153,17 +153,27 @@ class Drawing:
             opted_in=random.random() < 0.75,
             required_node=node if self.has_odd_ones and random.random() < 0.1 else None,
             tags=cost if self.by_cost else {},
+            checkpoint=NOW - random.choice([0, 2, 9, 40]) if self.by_cost and random.random() < 0.5 else None,
         )
 
     def _waiting(self, leaves: list[str], nodes: list[NodeRecord]) -> list[RequestRecord]:
         """Other asks that have nodes reserved, some of them beneficiaries."""
         random = self.random
         found = []
-        for number, node in enumerate(nodes):
+        for number, node in enumerate((*nodes, *nodes)):
             if random.random() < (0.3 if self.has_odd_ones else 0.05):
                 leaf = random.choice(leaves)
                 required = random.random() < 0.2
-                hold = Hold(node=node.name, time=NOW - random.choice([3, 4, 5, 60]), required=required)
+                since = NOW - random.choice([3, 4, 5, 60])
+                provisional = not required and number % 4 == 1
+                exclusive = not provisional and number % 5 == 2
+                hold = Hold(
+                    node=node.name,
+                    time=since,
+                    required=required,
+                    provisional=provisional,
+                    exclusive=exclusive,
+                )
                 found.append(
                     RequestRecord(
                         app=f"app-{leaf}-w",
@@ -172,7 +182,7 @@ class Drawing:
                         size=self.size(2),
                         priority=self._priority() - random.randint(0, 2),
                         required_node=node.name if required else None,
-                        triggered=random.random() < 0.5,
+                        triggered=random.random() < 0.5 and not provisional,
                         hold=hold,
                     )
                 )

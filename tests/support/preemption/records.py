@@ -38,6 +38,13 @@ class Hold:
     node: str
     time: float
     required: bool = False
+    provisional: bool = False
+    exclusive: bool = False
+
+    @property
+    def is_alone(self) -> bool:
+        """True if the request would share the node with nobody."""
+        return self.required or self.exclusive
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ import io
 import json
 import re
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -192,3 +192,39 @@ async def viewing(site: Site, *, patient: bool = False) -> AsyncIterator[Viewer]
         assert answer.status == 200, await answer.text()
         assert answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
         yield Viewer(answer.content)
+
+
+class Board:
+    """All rows that a viewer of a feed was told, by kind and name."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        """Know nothing yet."""
+        self._viewer = viewer
+        self.rows: dict[str, dict[Any, Any]] = {}
+
+    async def until(self, seen: Callable[["Board"], bool]) -> None:
+        """Take changes until something is so."""
+        while not seen(self):
+            change = await self._viewer.change()
+            if change["whole"]:
+                self.rows = {}
+            for kind, rm, partition, name in change.get("gone", ()):
+                self.rows.get(kind, {}).pop(name or partition or rm, None)
+            for kind, key in (("rms", "id"), ("partitions", "name"), ("findings", "id")):
+                for row in change.get(kind, ()):
+                    self.rows.setdefault(kind, {})[row[key]] = row
+            for row in change.get("queues", ()):
+                self.rows.setdefault("queues", {})[row["partition"], row["path"]] = row
+
+    def names(self, kind: str) -> set[Any]:
+        """The names of a kind."""
+        return set(self.rows.get(kind, ()))
+
+
+@asynccontextmanager
+async def watching(server: Server, **headers: str) -> AsyncIterator[Board]:
+    """A viewer of a server's feed."""
+    url = f"http://{server.http_address}{API}/feed"
+    async with aiohttp.ClientSession() as client, client.get(url, headers=headers) as answer:
+        assert answer.status == 200
+        yield Board(Viewer(answer.content))

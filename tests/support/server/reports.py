@@ -92,6 +92,12 @@ async def read_books(target: str, rm_id: str = "rm1", *, only: str = "") -> Book
     return Books(queues, nodes, applications, allocations, frozenset(pending))
 
 
+def warned(lines: list[Any]) -> list[Any]:
+    """The lines above info, but for those of slow steps, which tell how busy the machine is."""
+    told = (line for line in lines if line["log_level"] not in ("info", "debug"))
+    return [line for line in told if not line["event"].startswith("slow ")]
+
+
 def audited(lines: list[Any]) -> list[dict[str, Any]]:
     """The lines about what was asked for, without what each line has."""
     kept = [dict(line) for line in lines if line["event"] == EVENT]
@@ -136,7 +142,7 @@ class Tape:
 
     def play(self, count: int, *, each: int = 1, time: float = START) -> None:
         """So many facts of `each` events happen in one turn, at a time in unix seconds."""
-        self.server.rms.route([happened(self.rm_id, self.count, count, each=each, time=time)])
+        self.server.engine.answer([happened(self.rm_id, self.count, count, each=each, time=time)])
         self.count += count * each
 
     def numbers(self, found: Any) -> list[int]:

@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import sys
+import urllib.request
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
@@ -56,6 +57,13 @@ class Process(Protocol):
     async def wait(self) -> int:
         """Wait until it has ended; its exit code."""
         ...
+
+
+def get(url: str) -> int:
+    """Status of an answer."""
+    with urllib.request.urlopen(url, timeout=PATIENCE) as response:
+        status: int = response.status
+        return status
 
 
 class ServerProcess:

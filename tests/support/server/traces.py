@@ -56,11 +56,11 @@ class Traced:
         """Wait until the traces have seen that this is in the way of an ask."""
         tracing = self.server.tracing
         assert tracing is not None
-        followed = tracing.followed
+        asks = tracing.asks
         known = (AppId("app"), AllocationKey(key))
 
         def seen() -> bool:
-            found = followed.of(RmId(rm_id)).get(known)
+            found = asks.of(RmId(rm_id)).get(known)
             return found is not None and found.reason == wanted
 
         await eventually(seen)

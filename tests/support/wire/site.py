@@ -30,7 +30,6 @@ from licorne_server.rms.admission import Admission
 from licorne_server.rms.budgets.members import MemberBudgets
 from licorne_server.rms.event_log import EventLogs
 from licorne_server.rms.eviction import Eviction
-from licorne_server.rms.passing import Passing
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.reloading import Changes
 from licorne_server.rms.rm_log import RmLogLevels
@@ -39,15 +38,19 @@ from licorne_server.security.connections import Connections
 from licorne_server.services.admin import AdminService
 from licorne_server.services.calls import CallGuard
 from licorne_server.services.events import EventsService
+from licorne_server.services.members.passing import Passing
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
 from licorne_server.services.state import StateService
 from licorne_server.store.configurations.default_file import Default
-from licorne_server.store.configurations.history import Configurations, Keeper
+from licorne_server.store.configurations.history import Configurations
 from licorne_server.store.configurations.memories import Memories
 from licorne_server.store.configurations.thread import ConfigThread
 from licorne_server.store.coordination.ownership import Alone
 from licorne_server.store.coordination.reach import Reach
+from licorne_server.store.coordination.secret import Secret
+from licorne_server.store.documents.kept import Kept
+from licorne_server.wire.features import rows
 from support.core.ledger import Ledger
 from support.wire.still import StillClock, StillLoop
 
@@ -180,10 +183,11 @@ class Site:
         self.scheduler = scheduler or WatchedScheduler(every)
         self.engine = Engine(self.scheduler, self.clock)
         events = EventLogs(lambda rm_id: ExtraConfig())
-        keeper = Keeper()
-        configurations = Configurations(Default(), keeper, self.clock)
+        documents = Kept()
         alone = Alone(1)
+        configurations = Configurations(Default(), documents, self.clock, alone.epoch)
         self.rms = Rms(self.engine.post, self.engine.now, BOUNDS, events, configurations, alone)
+        self.engine.witnesses = (self.rms,)
         time_slices = TimeSlices(lambda: self.engine.busy)
         self._thread = thread = ConfigThread()
         access = Access()
@@ -197,7 +201,7 @@ class Site:
         admission = Admission(engine, rms, thread, eviction, configurations, memories, places, lambda: "")
         changes = Changes(engine, rms, configurations, thread, self.clock, self.scheduler.refusal_of)
         self.admission = admission
-        budgets = MemberBudgets(engine, rms, views, keeper, thread, self.clock, None, alone)
+        budgets = MemberBudgets(engine, rms, views, documents, thread, self.clock, None, alone)
         sources = Sources(
             views=views,
             status=HttpStatus(),
@@ -211,12 +215,13 @@ class Site:
             access=access,
             budgets=budgets.states,
             reasons=Reasons(views, time_slices, self.clock.now).of,
+            explained=[one(views, self.clock, time_slices).explain for one in rows("EXPLAINED")],
         )
         self._dumps = StateDumps(sources)
         reach = Reach(0.0, lambda: 0.0)
         self._handlers = [
             SchedulerService(
-                engine, rms, access, call_guard, admission, Passing(alone, access, lambda: None)
+                engine, rms, access, call_guard, admission, Passing(alone, access, lambda: None, Secret())
             ).handler(),
             SessionService(
                 engine, rms, access, call_guard, admission, time_slices, HEARTBEAT, "0", reach

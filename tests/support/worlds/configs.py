@@ -138,6 +138,7 @@ class ConfigMaker:
         self.of_memory = Random(beside.random())
         self.remembers = self.of_memory.random() < REMEMBERING
         self.ages = self.of_memory.random() < AGEING
+        self.of_order = Random(beside.random())
         self.of_hours = Random(beside.random())
         self.closes = self.of_hours.random() < CLOSING
         self.topology = topology
@@ -216,7 +217,7 @@ class ConfigMaker:
         if rng.random() < 0.3:
             properties["priority.offset"] = str(rng.choice([-5, -1, 1, 3, 2**31 - 1, -(2**31)]))
         if self.limited and rng.random() < 0.2:
-            properties["application.sort.policy"] = "stateaware"
+            properties["application.sort.policy"] = self.of_order.choice(["stateaware", "strict"])
         if self.of_reservations.random() < 0.3:
             properties.update(_of_reservations(self.of_reservations))
         if self.remembers:
@@ -252,8 +253,9 @@ class ConfigMaker:
 
     def _node_order(self) -> dict[str, Any]:
         rng = self.rng
-        if rng.random() < 0.3:
-            return {}
+        drawn = rng.random()
+        if drawn < 0.3:
+            return {} if drawn < 0.2 else {"type": "auto"}
         order: dict[str, Any] = {"type": rng.choice(["fair", "binpacking", "spread"])}
         if order["type"] == "spread":
             order["attribute"] = "zone"

@@ -361,7 +361,7 @@ class SavedWork:
                 self._answers.put(delay, effect.rm_id, answer)
 
     def _save(self, effect: AllocationsMade) -> None:
-        """Some allocations have a checkpoint after a while, and some of these lies in the future."""
+        """Some allocations have a checkpoint after a while, maybe in the future, and some began earlier."""
         partition = self._scheduler.partitions.get(effect.partition)
         for allocation in effect.allocations if partition else ():
             app = partition.applications.get(allocation.ask.app_id) if partition else None
@@ -373,6 +373,8 @@ class SavedWork:
                 continue
             at = int(allocation.allocation_time) + (0, 1, 2, 40)[mood // 8 % 4]
             tags = {"licorne/checkpoint": str(at)} if mood // 32 % 3 else {"licorne/lost-work": str(mood % 5)}
+            if mood // 128 % 2:
+                tags["licorne/started"] = str(int(allocation.allocation_time) - mood // 256 % 50)
             saved = replace(_as_sent(allocation.ask), node_id=allocation.node_id, tags=tags)
             self._checkpoints.put(delay, effect.rm_id, saved)
 

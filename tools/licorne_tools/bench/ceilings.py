@@ -31,7 +31,7 @@ from licorne_server.services.calls import stream_handler
 from licorne_tools.bench.driver import OPTIONS, UNSEEN, Progress, RawStream, Rm
 from licorne_tools.bench.load import RM, Meter
 from licorne_tools.bench.programs import process_of, python
-from licorne_tools.bench.scenarios import Kind, Scenario, Wire
+from licorne_tools.bench.scenarios import Scenario, ScenarioKind, Wire
 from licorne_tools.bench.session_rm import SessionRm
 from licorne_tools.bench.workload import asks, batched, node_name
 
@@ -104,7 +104,7 @@ class EveryMethod(grpc.GenericRpcHandler):
     """Serves every method with the same behaviour."""
 
     def __init__(self, behaviour: Behaviour) -> None:
-        """Serve by `behaviour`."""
+        """Serve each call by `behaviour`."""
         self._handler: grpc.RpcMethodHandler[bytes, bytes] = stream_handler(behaviour)
 
     def service(self, _: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
@@ -194,7 +194,7 @@ WHY = "allocation remove as per RM request"
 
 def answers_of(scenario: Scenario) -> list[bytes]:
     """The answer to each message of the RM."""
-    if scenario.kind is Kind.WIRE_LATENCY:
+    if scenario.kind is ScenarioKind.WIRE_LATENCY:
         return list(lone_answers(scenario))
     return list(answered(scenario.wire, batched(allocations_of(scenario), scenario.batch)))
 

@@ -59,7 +59,7 @@ def about() -> None:
 
 
 def run_command(command: list[str], profile: str | None) -> int:
-    """Run the command; its exit code. A profile is written whatever becomes of it."""
+    """Run the command; return its exit code. A profile is written even if it fails."""
     from licorne_server.__main__ import main
 
     if profile is None:

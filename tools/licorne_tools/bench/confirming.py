@@ -31,7 +31,7 @@ from licorne_tools.bench.scenarios import Scenario
 from licorne_tools.bench.session_rm import SessionRm
 
 Size = tuple[int, int]
-"""Milli-cores and bytes."""
+"""Milli-cores and bytes of an ask."""
 
 LENDER, GREEDY = "lender", "greedy"
 LENDER_APPS = 10
@@ -68,12 +68,12 @@ def held(scenario: Scenario) -> int:
 
 
 def claims(scenario: Scenario) -> Iterator[Allocation]:
-    """The asks with victims."""
+    """The asks for which others are preempted."""
     return claiming(workload.asks(scenario, sizes=(claim(),)))
 
 
 def claim() -> Size:
-    """The size of a claim."""
+    """The size of an ask that needs `VICTIMS` victims."""
     return times(workload.LARGEST, VICTIMS)
 
 
@@ -123,7 +123,7 @@ def lender_names() -> list[str]:
 
 
 def lent(count: int, unit: Size) -> Iterator[Allocation]:
-    """Asks of the lender."""
+    """The asks of the lender, whose allocations become victims."""
     size, policy = workload.resource(*unit), PreemptionPolicy(allowPreemptSelf=True)
     for number, app in enumerate(islice(cycle(lender_names()), count)):
         yield Allocation(
@@ -151,7 +151,7 @@ def leaf(name: str, guaranteed: Size | None = None) -> dict[str, Any]:
 
 
 def times(size: Size, number: int) -> Size:
-    """A multiple of a size."""
+    """The size multiplied by a number."""
     vcore, memory = size
     return vcore * number, memory * number
 
@@ -177,7 +177,7 @@ async def preempt(server: ServerProcess, scenario: Scenario, options: Options) -
 
 
 async def notice(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
-    """The same over a session, by an RM whose victims are stopped at once, and by one that hears of them."""
+    """The same over a session, by an RM whose victims are stopped at once, and by one that gets notices."""
     quiet = await claimed(server, scenario, QUIET_RM, "", options.progress)
     load = await claimed(server, scenario, RM, LONG_NOTICE, options.progress)
     rates = [each.allocations / each.seconds for each in (quiet, load)]
@@ -262,7 +262,7 @@ class Claims:
     """
 
     def __init__(self, rm: Allocating, scenario: Scenario) -> None:
-        """Send nothing yet."""
+        """Start with no message sent."""
         self._rm = rm
         self._replies = Replies(rm, scenario.batch)
         self._asks = claims(scenario)

@@ -67,7 +67,7 @@ UNSEEN = Progress()
 
 
 OPTIONS = (("grpc.max_receive_message_length", -1),)
-# gRPC shares the connections of channels that are alike, unless it is told not to.
+# gRPC shares the connections of equal channels, unless an option prevents it.
 OWN_CONNECTION = (*OPTIONS, ("grpc.use_local_subchannel_pool", 1))
 UPDATE_ALLOCATION = "/si.v1.Scheduler/UpdateAllocation"
 
@@ -334,14 +334,14 @@ class Replies:
     """Sends asks and confirmations, at most `batch` in a message, and counts the messages."""
 
     def __init__(self, rm: Allocating, batch: int) -> None:
-        """Send nothing yet."""
+        """Start with no message sent."""
         self._rm = rm
         self._batch = batch
         self.requests = 0
         self.confirmations = 0
 
     async def ask(self, asks: Iterable[Allocation]) -> None:
-        """Send asks."""
+        """Send asks, in messages of at most `batch`."""
         for some in batched(asks, self._batch):
             request = AllocationRequest(rmID=self._rm.rm_id, allocations=some)
             await self._send(request.SerializeToString())

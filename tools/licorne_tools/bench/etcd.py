@@ -78,7 +78,7 @@ async def _is_healthy(port: int) -> bool:
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports of loopback on which nobody listens."""
+    """Unused ports of loopback."""
     with ExitStack() as stack:
         held = [stack.enter_context(socket.socket()) for _ in range(number)]
         for one in held:

@@ -18,7 +18,8 @@ from licorne import Application, Ask, Client, Node
 from licorne.events import Allocated
 from licorne_core.values.ids import RmId
 from licorne_server.commands.server_process import ServerFailed, ServerProcess, running_server
-from licorne_server.process.coordination import read_coordination
+from licorne_server.commands.settings.tables import KEYS
+from licorne_server.process.coordination import Coordination, read_coordination
 from licorne_server.services.admin.members import Drain
 from licorne_server.store.coordination.etcd import EtcdStore
 from licorne_server.store.coordination.local import LocalStore
@@ -59,11 +60,11 @@ class Deployment(ABC):
 
     @abstractmethod
     async def snapshot(self) -> Snapshot:
-        """What the store has now."""
+        """The present state of the store."""
 
     @abstractmethod
     async def revive(self, name: str) -> None:
-        """Have a killed member started again."""
+        """Start a killed member again."""
 
     async def kill_owner(self) -> str:
         """Kill the owner of the RM, as soon as all members have joined; its name."""
@@ -76,7 +77,7 @@ class Deployment(ABC):
                 await asyncio.sleep(POLL_SECONDS)
 
     async def _owner(self) -> tuple[str, int]:
-        """The owner and its process; 0 while there is none, or somebody is missing."""
+        """The owner and its process; 0 while there is none, or a member is missing."""
         running = await self.running()
         snapshot = await self.snapshot() if running else Snapshot()
         record = snapshot.rms.get(RmId(RM))
@@ -91,26 +92,27 @@ class Workers(Deployment):
     """The workers of a supervisor."""
 
     def __init__(self, server: ServerProcess, count: int) -> None:
-        """So many."""
+        """Take `count` workers as the members."""
         self.target = server.target
         self._supervisor = server.pid
         self._count = count
 
     async def running(self) -> Mapping[str, int]:
-        """See `Deployment`."""
+        """The workers; none while fewer than all run."""
         workers = workers_of(self._supervisor)
         return {worker.name: worker.pid for worker in workers} if len(workers) == self._count else {}
 
     async def snapshot(self) -> Snapshot:
-        """See `Deployment`."""
-        opened = LocalStore(read_coordination(workers_of(self._supervisor)[0].store))
+        """The state of the store that the workers share."""
+        store = workers_of(self._supervisor)[0].store
+        opened = LocalStore(Coordination(backend="local", hosts=(str(store),)))
         try:
             return await first(opened)
         finally:
             await opened.close()
 
     async def revive(self, name: str) -> None:
-        """See `Deployment`. The supervisor does so by itself."""
+        """Do nothing: the supervisor starts a killed worker again by itself."""
 
 
 class Members(Deployment):
@@ -124,7 +126,7 @@ class Members(Deployment):
         self._pids: dict[str, int] = {}
 
     async def start(self, count: int) -> None:
-        """Start the door, and so many others."""
+        """Start the member that RMs dial, and `count` others."""
         self._processes.push_async_callback(self._store.close)
         await self._store.compare_and_set(f"{DRAIN}{DOOR}", Drain("bench").value(), 0)
         self.target = (await self._start(DOOR)).target
@@ -132,20 +134,20 @@ class Members(Deployment):
             await self.revive(f"member-{number}")
 
     async def running(self) -> Mapping[str, int]:
-        """See `Deployment`."""
+        """The members by name."""
         return self._pids
 
     async def snapshot(self) -> Snapshot:
-        """See `Deployment`."""
+        """The state of the store in etcd."""
         return await first(self._store)
 
     async def revive(self, name: str) -> None:
-        """See `Deployment`."""
+        """Start a server under the name of the killed one."""
         self._pids[name] = (await self._start(name)).pid
 
     async def _start(self, name: str) -> ServerProcess:
-        more = ("--coordination", self._url, "--member-name", name)
-        running = running_server(more=more)
+        more = ("--coordination", self._url)
+        running = running_server(more=more, variables={KEYS["coordination.name"].variable: name})
         server = await running.__aenter__()
 
         async def end() -> None:
@@ -158,21 +160,21 @@ class Members(Deployment):
 
 
 async def first(store: Store) -> Snapshot:
-    """What a store has now."""
+    """The present state of a store: the first one that a watch yields."""
     async with aclosing(store.watch()) as snapshots:  # type: ignore[type-var]
         return await anext(snapshots)
 
 
 @asynccontextmanager
 async def workers(count: int) -> AsyncIterator[Deployment]:
-    """So many workers of a supervisor."""
+    """A number of workers of a supervisor."""
     async with running_server(more=("--workers", str(count))) as server:
         yield Workers(server, count)
 
 
 @asynccontextmanager
 async def members(count: int) -> AsyncIterator[Deployment]:
-    """So many members with an etcd of their own, and one that the RM dials.
+    """A number of members with an etcd of their own, and one more that the RM dials.
 
     Raises:
         BenchError: there is no etcd, or it does not start.
@@ -186,9 +188,9 @@ async def members(count: int) -> AsyncIterator[Deployment]:
 async def failover(
     store: str, count: int, kills: int, scenario: Scenario, progress: Progress = UNSEEN
 ) -> dict[str, float]:
-    """Kill the owner of an RM, so many times; the RM has all the scenario's allocations.
+    """Kill the owner of an RM `kills` times; the RM has all the scenario's allocations.
 
-    The members are so many workers of a supervisor, or members that share an etcd, as `store` says.
+    The members are workers of a supervisor, or members that share an etcd, by `store`.
     Returns the measures by name, in milliseconds from the kill.
 
     Raises:
@@ -235,7 +237,7 @@ async def _one(deployment: Deployment, rm: "_Rm", key: str) -> Sequence[float]:
 
 
 class _Rm:
-    """An RM with Licorne's own client, which comes back by itself."""
+    """An RM with Licorne's own client, which reconnects by itself."""
 
     def __init__(self, client: Client, scenario: Scenario, progress: Progress) -> None:
         """Nothing is sent before `fill`."""
@@ -289,12 +291,12 @@ class _Rm:
             await asyncio.sleep(GLANCE_SECONDS)
 
     async def place(self, key: str) -> None:
-        """Have one more allocation."""
+        """Ask for one more allocation, and wait for it."""
         await self._client.ask(self._asks([key]))
         await self._until({key})
 
     async def give_back(self, key: str) -> None:
-        """Give an allocation back."""
+        """Release an allocation."""
         await self._client.release([key])
 
     def _asks(self, keys: Sequence[str]) -> Iterator[Ask]:

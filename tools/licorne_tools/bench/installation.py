@@ -14,7 +14,7 @@ from typing import Any
 
 import licorne_core
 from licorne_server.process.build_info import BuildInfo, build_info
-from licorne_server.process.transports import GRPC
+from licorne_server.process.settings import GRPC
 
 PROGRAM = Path(__file__).with_name("command.py")
 ABOUT_SECONDS = 60.0

@@ -50,7 +50,7 @@ class Meter:
         self._start = time.perf_counter()
 
     def read(self) -> Cost:
-        """The cost so far."""
+        """The seconds and CPU seconds spent since the creation."""
         seconds = time.perf_counter() - self._start
         return Cost(
             seconds=seconds,

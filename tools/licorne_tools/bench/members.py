@@ -7,11 +7,13 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 
+from licorne_server.assembly.workers.supervisor import STORE
+from licorne_server.commands.serve_workers import SETTINGS
 from licorne_server.commands.server_process import ServerProcess, cpu_seconds, running_server
+from licorne_server.process.coordination import worker_name
 from licorne_tools.bench.driver import UNSEEN, Progress, limited
 from licorne_tools.bench.flood import flooded, flooding
 from licorne_tools.bench.scenarios import Scenario
@@ -21,11 +23,11 @@ LIMIT_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker's process, and the address of its store as an option has it."""
+    """A worker's process, and the socket of its store."""
 
     name: str
     pid: int
-    store: str
+    store: Path
 
 
 def workers_of(supervisor: int) -> list[Worker]:
@@ -40,10 +42,9 @@ def _worker(pid: int) -> Worker | None:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     except FileNotFoundError:
         return None
-    # The last of equal options counts.
-    options = dict(pairwise(words))
-    name = options.get("--member-name", "")
-    return Worker(name, pid, options["--coordination"]) if name else None
+    # The last argument is the file of its settings, with its number, beside the sockets.
+    file = Path(next((word for word in words if word.endswith(SETTINGS)), ""))
+    return Worker(worker_name(int(file.stem)), pid, file.parent / STORE) if file.suffix else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,21 +59,21 @@ class Meter:
     """Measures a supervisor and its workers from its creation on. Without workers it is the server."""
 
     def __init__(self, server: ServerProcess) -> None:
-        """Begin to measure."""
+        """Note the CPU seconds that the processes have used already."""
         pids = [worker.pid for worker in workers_of(server.pid)]
         self._supervisor = server.pid if pids else 0
         self._begun = {pid: cpu_seconds(pid) for pid in [*pids, server.pid]}
         self._pids = pids or [server.pid]
 
     def read(self) -> Spent:
-        """CPU so far."""
+        """CPU seconds used since the creation of the meter."""
         spent = {pid: cpu_seconds(pid) - begun for pid, begun in self._begun.items()}
         supervisor = spent.get(self._supervisor, 0.0)
         return Spent(workers=sorted((spent[pid] for pid in self._pids), reverse=True), supervisor=supervisor)
 
 
 async def shared(workers: int, rms: int, scenario: Scenario, progress: Progress = UNSEEN) -> dict[str, float]:
-    """So many RMs with the same scenario at the same time, each from a process, on so many workers.
+    """A number of RMs with the same scenario at the same time, each in a process, on a number of workers.
 
     Returns the measures by name.
 

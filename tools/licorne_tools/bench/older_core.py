@@ -21,7 +21,7 @@ from licorne_tools.bench.scenarios import SCENARIOS
 
 MODULE = Path(__file__).parents[3] / "clients/go/shimtest"
 LICORNE = "LICORNE_BIN"
-"""The variable by which the benchmark is told the `licorne` command."""
+"""The variable with the `licorne` command for the benchmark."""
 BUILD_SECONDS = 1800.0
 RUN_SECONDS = 600.0
 BENCHMARKS = ("test", "-c", "-vet=off")
@@ -49,7 +49,7 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One of the sizes that a benchmark has, under `path`: so many pods or asks on so many nodes."""
+    """One of the sizes of a benchmark, under `path`: a number of pods or asks on a number of nodes."""
 
     benchmark: Benchmark
     path: str
@@ -83,7 +83,7 @@ PODS = Benchmark(
 """The process of the shim has the in-process core too."""
 ASK_SCENARIOS = [SCENARIOS[name] for name in ("core1", "shim", "onebigapp", "manyapps", "tenants")]
 POD_SIZES = ((5_000, 50), (50_000, 5_000))
-"""Pods and nodes."""
+"""Numbers of pods and of nodes."""
 SHAPES = (
     *(Shape(ASKS, each.name, each.name, each.pods, each.nodes) for each in ASK_SCENARIOS),
     *(
@@ -170,5 +170,5 @@ def output(command: Sequence[str], seconds: float, module: Path = MODULE) -> str
 
 
 def last_lines(text: str) -> str:
-    """The end of a text."""
+    """The last lines of a text, for an error message."""
     return "\n".join(text.splitlines()[-SHOWN_LINES:])

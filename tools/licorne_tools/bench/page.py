@@ -14,7 +14,7 @@ from pathlib import Path
 from licorne_server.process.build_info import COMPILED
 from licorne_tools.bench.installation import Build
 from licorne_tools.bench.report import NOTHING, Pairs, Run, Spread, brief, setting_texts, times
-from licorne_tools.bench.scenarios import Kind, Scenario
+from licorne_tools.bench.scenarios import Scenario, ScenarioKind
 
 PAGE = "performance.md"
 PAGE_TITLE = "# Performance\n"
@@ -25,12 +25,11 @@ FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A section in Markdown, its pictures by file name, and the file of its page."""
+    """A section in Markdown, and its pictures by file name."""
 
     title: str
     text: str
     pictures: Mapping[str, str] = field(default_factory=dict)
-    page: str = PAGE
 
 
 def put_section(folder: Path, section: Section) -> Path:
@@ -40,7 +39,7 @@ def put_section(folder: Path, section: Section) -> Path:
     A missing folder or page is created. Files are replaced atomically.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    page = folder / section.page
+    page = folder / PAGE
     known = page.read_text(encoding="utf-8") if page.exists() else PAGE_TITLE
     for name, picture in section.pictures.items():
         exchange(folder / name, picture)
@@ -167,7 +166,7 @@ class Measured:
 
     def spreads(self, measure: str) -> list[Spread]:
         """A measure of each side; empty if it was not measured, or has no meaning here."""
-        if measure == RATE and self.scenario.kind in (Kind.LATENCY, Kind.WIRE_LATENCY):
+        if measure == RATE and self.scenario.kind in (ScenarioKind.LATENCY, ScenarioKind.WIRE_LATENCY):
             return []  # the rate at which asks are sent
         if any(measure not in run for runs in self.sides for run in runs):
             return []
@@ -249,7 +248,7 @@ def shapes(named: Mapping[str, Measured]) -> str:
 
 
 def sizes(found: Measured) -> tuple[int, int, int]:
-    """Asks, nodes and runs."""
+    """Numbers of asks, of nodes and of runs."""
     return found.scenario.pods, found.scenario.nodes, len(found.sides[0])
 
 

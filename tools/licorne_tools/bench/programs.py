@@ -22,7 +22,7 @@ class Program:
         self._process = process
 
     async def begin(self) -> None:
-        """Let the program act."""
+        """Tell the program to begin."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"go\n")
         await self._process.stdin.drain()

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from licorne_tools.bench.installation import Build, this_build
-from licorne_tools.bench.scenarios import Kind, Scenario
+from licorne_tools.bench.scenarios import Scenario, ScenarioKind
 
 SIGNIFICANT = 3
 
@@ -138,7 +138,7 @@ def settings(scenario: Scenario) -> dict[str, Any]:
         "batch": scenario.batch,
         "wire": scenario.wire.value,
     }
-    if scenario.kind is Kind.ASKED:
+    if scenario.kind is ScenarioKind.ASKED:
         asking = scenario.asking
         found["tagged"] = asking.tagged
         found["refused_percent"] = asking.refused_percent
@@ -155,7 +155,7 @@ def title(scenario: Scenario) -> str:
 def setting_texts(scenario: Scenario) -> list[str]:
     """The settings of a scenario, for people."""
     texts = [scenario.sort, f"{scenario.batch:,} a request", scenario.wire.value]
-    if scenario.kind is Kind.ASKED:
+    if scenario.kind is ScenarioKind.ASKED:
         asking = scenario.asking
         texts.append("tagged" if asking.tagged else "untagged")
         texts.append(f"{asking.refused_percent} % refused")
@@ -173,7 +173,7 @@ def overview(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
         for header, measure in OVERVIEW.items()
         if any(measure in runs[0] for _, runs in results)
     }
-    asked = any(scenario.kind is Kind.ASKED for scenario, _ in results)
+    asked = any(scenario.kind is ScenarioKind.ASKED for scenario, _ in results)
     rows = []
     for scenario, runs in results:
         found = summary(runs)
@@ -192,7 +192,7 @@ def described(scenario: Scenario, *, asked: bool) -> Mapping[str, str]:
         "NODES": f"{scenario.nodes:,}",
     }
     if asked:
-        asking = scenario.asking if scenario.kind is Kind.ASKED else None
+        asking = scenario.asking if scenario.kind is ScenarioKind.ASKED else None
         cells["TAGGED"] = NOTHING if asking is None else "yes" if asking.tagged else "no"
         cells["REFUSED"] = NOTHING if asking is None else f"{asking.refused_percent}%"
         cells["ANSWER AFTER"] = NOTHING if asking is None else f"{asking.delay * 1000:g} ms"
@@ -218,7 +218,7 @@ def readable(value: float) -> str:
 
 
 class Side(Enum):
-    """The two installations."""
+    """The two installations that are compared."""
 
     THIS = "this"
     OTHER = "other"
@@ -244,12 +244,12 @@ class Pairs:
     other: list[Run] = field(default_factory=list)
 
     def add(self, side: Side, run: Run) -> None:
-        """Add a run of a side."""
+        """Add a run of one side."""
         (self.this if side is Side.THIS else self.other).append(run)
 
     @property
     def complete(self) -> Sequence[tuple[Run, Run]]:
-        """The pairs with both runs."""
+        """The pairs of which both runs are made."""
         return list(zip(self.this, self.other, strict=False))
 
     @property
@@ -293,7 +293,7 @@ def pairs_table(results: Sequence[Compared]) -> tuple[list[str], list[list[str]]
     if len(results) == 1:
         [(_, pairs)] = results
         return [*PAIR_HEADERS], pair_rows(pairs, pairs.measures)
-    asked = any(scenario.kind is Kind.ASKED for scenario, _ in results)
+    asked = any(scenario.kind is ScenarioKind.ASKED for scenario, _ in results)
     names = list(described(results[0][0], asked=asked))
     lines = [
         [*described(scenario, asked=asked).values(), *line]

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from itertools import count
@@ -12,13 +12,14 @@ from licorne.si.v1.si_pb2 import NodeInfo
 from licorne.v1.session_pb2 import UpdateResponse
 from licorne_core.values.rm_caps import RmCaps
 from licorne_server.commands.server_process import ServerProcess, running_server
+from licorne_server.commands.settings.tables import KEYS
 from licorne_tools.bench import workload
 from licorne_tools.bench.ceilings import ECHO, answers_of, bare_server, ceiling, client, echo
 from licorne_tools.bench.confirming import gang, held, notice, preempt, storm
 from licorne_tools.bench.driver import BenchError, Progress, Rm, limited
 from licorne_tools.bench.flood import flooded, flooding
 from licorne_tools.bench.load import RM, Load, Meter, Options, joined, pending, percentiles, timed
-from licorne_tools.bench.scenarios import BARE, Kind, Scenario, Wire
+from licorne_tools.bench.scenarios import BARE, Scenario, ScenarioKind, Wire
 from licorne_tools.bench.session_rm import SessionRm
 
 MI = 1024 * 1024
@@ -58,19 +59,20 @@ def server_of(scenario: Scenario, options: Options) -> AbstractAsyncContextManag
     if scenario.kind in BARE:
         return bare_server(ECHO, answers_of(scenario))
     return running_server(
-        program=options.installation.server(options.profile), more=list(raised_caps(scenario))
+        program=options.installation.server(options.profile), variables=raised_caps(scenario)
     )
 
 
-def raised_caps(scenario: Scenario) -> Iterator[str]:
-    """Options of the server with which an RM may have all nodes and asks of the scenario, if it has many."""
-    usual = RmCaps()
+def raised_caps(scenario: Scenario) -> dict[str, str]:
+    """Variables of a server on which an RM may have all nodes and asks of the scenario, if it has many."""
+    usual, raised = RmCaps(), {}
     if scenario.nodes > usual.nodes:
-        yield f"--max-nodes={scenario.nodes}"
-    is_full = scenario.kind in (Kind.PREEMPT, Kind.NOTICE)
+        raised[KEYS["bounds.max_nodes"].variable] = str(scenario.nodes)
+    is_full = scenario.kind in (ScenarioKind.PREEMPT, ScenarioKind.NOTICE)
     asks = scenario.pods + (held(scenario) * scenario.nodes if is_full else 0)
     if asks > usual.asks:
-        yield f"--max-asks={asks}"
+        raised[KEYS["bounds.max_asks"].variable] = str(asks)
+    return raised
 
 
 def alone(work: Coroutine[Any, Any, dict[str, float]]) -> dict[str, float]:
@@ -122,7 +124,7 @@ async def burst(server: ServerProcess, scenario: Scenario, options: Options) -> 
 
 async def session_burst(server: ServerProcess, scenario: Scenario, progress: Progress) -> Load:
     """The same over a session, whose RM may have predicate checks."""
-    asking, asked = scenario.asking, scenario.kind is Kind.ASKED
+    asking, asked = scenario.asking, scenario.kind is ScenarioKind.ASKED
     refused = workload.refused_nodes(scenario)
     if len(refused) == scenario.nodes:
         raise BenchError(
@@ -194,7 +196,7 @@ async def steadily(server: ServerProcess, rm: Rm, scenario: Scenario) -> Load:
 
 
 async def wire(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
-    """A burst to an echo."""
+    """Send a burst of asks to a server that only echoes them."""
     asks = workload.asks(scenario)
     if scenario.wire is Wire.SESSION:
         messages = workload.session_requests(asks, scenario.batch)
@@ -284,18 +286,18 @@ def reached(number: int) -> Callable[[], bool]:
     return lambda: next(asked) >= number
 
 
-LOADS: Mapping[Kind, Callable[[ServerProcess, Scenario, Options], Awaitable[Load]]] = {
-    Kind.BURST: burst,
-    Kind.BLOCKED: blocked,
-    Kind.LATENCY: latency,
-    Kind.IDLE: idle,
-    Kind.TWO_RMS: two_rms,
-    Kind.MEMORY: memory,
-    Kind.ASKED: burst,
-    Kind.GANG: gang,
-    Kind.PREEMPT: preempt,
-    Kind.NOTICE: notice,
-    Kind.STORM: storm,
-    Kind.WIRE: wire,
-    Kind.WIRE_LATENCY: wire_latency,
+LOADS: Mapping[ScenarioKind, Callable[[ServerProcess, Scenario, Options], Awaitable[Load]]] = {
+    ScenarioKind.BURST: burst,
+    ScenarioKind.BLOCKED: blocked,
+    ScenarioKind.LATENCY: latency,
+    ScenarioKind.IDLE: idle,
+    ScenarioKind.TWO_RMS: two_rms,
+    ScenarioKind.MEMORY: memory,
+    ScenarioKind.ASKED: burst,
+    ScenarioKind.GANG: gang,
+    ScenarioKind.PREEMPT: preempt,
+    ScenarioKind.NOTICE: notice,
+    ScenarioKind.STORM: storm,
+    ScenarioKind.WIRE: wire,
+    ScenarioKind.WIRE_LATENCY: wire_latency,
 }

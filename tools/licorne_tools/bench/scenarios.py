@@ -7,7 +7,7 @@ from itertools import product
 from math import ceil
 
 
-class Kind(Enum):
+class ScenarioKind(Enum):
     """The kinds of load."""
 
     BURST = "everything at once"
@@ -25,7 +25,7 @@ class Kind(Enum):
     WIRE_LATENCY = "one ask after the other at a steady rate, to an echo"
 
 
-BARE = (Kind.WIRE, Kind.WIRE_LATENCY)
+BARE = (ScenarioKind.WIRE, ScenarioKind.WIRE_LATENCY)
 """The kinds with an echo in place of the server."""
 
 
@@ -67,7 +67,7 @@ class Scenario:
 
     name: str
     about: str
-    kind: Kind = Kind.BURST
+    kind: ScenarioKind = ScenarioKind.BURST
     _: KW_ONLY
     queues: int = 1
     apps: int = 1
@@ -100,7 +100,7 @@ class Scenario:
         )
         if pods is None:
             return shape
-        if self.kind is Kind.GANG:
+        if self.kind is ScenarioKind.GANG:
             return shape.with_gangs(max(1, pods // self.asks), min(self.asks, pods))
         queues = min(self.queues, pods)
         apps = min(self.apps, pods // queues)
@@ -144,21 +144,21 @@ SCENARIOS = {
         Scenario(
             "blocked",
             "100 asks that fit nowhere ahead of 10,000 that fit",
-            Kind.BLOCKED,
+            ScenarioKind.BLOCKED,
             asks=10_000,
         ),
-        Scenario("latency", "single asks, 200 a second", Kind.LATENCY, asks=2000),
+        Scenario("latency", "single asks, 200 a second", ScenarioKind.LATENCY, asks=2000),
         Scenario(
             "idle",
             "CPU with a full cluster and 10,000 asks waiting",
-            Kind.IDLE,
+            ScenarioKind.IDLE,
             asks=10_000,
             nodes=1000,
         ),
         Scenario(
             "tworms",
             "latency of one RM while another sends 100,000 asks",
-            Kind.TWO_RMS,
+            ScenarioKind.TWO_RMS,
             apps=100,
             asks=1000,
             nodes=1000,
@@ -166,7 +166,7 @@ SCENARIOS = {
         Scenario(
             "memory",
             "1,000,000 asks waiting, then placed",
-            Kind.MEMORY,
+            ScenarioKind.MEMORY,
             apps=1000,
             asks=1000,
             nodes=10_000,
@@ -174,7 +174,7 @@ SCENARIOS = {
         Scenario(
             "predicates",
             "2 queues x 1 app x 10,000 asks, and the RM is asked about nodes",
-            Kind.ASKED,
+            ScenarioKind.ASKED,
             queues=2,
             asks=10_000,
             wire=Wire.SESSION,
@@ -183,7 +183,7 @@ SCENARIOS = {
         Scenario(
             "gang",
             "1,000 gangs of 50: placeholders, then real allocations; both count",
-            Kind.GANG,
+            ScenarioKind.GANG,
             queues=10,
             apps=100,
             asks=50,
@@ -191,14 +191,14 @@ SCENARIOS = {
         Scenario(
             "preempt",
             "100 queues x 20 asks take back a full cluster, two victims each",
-            Kind.PREEMPT,
+            ScenarioKind.PREEMPT,
             queues=100,
             asks=20,
         ),
         Scenario(
             "notice",
             "preempt over a session: victims stopped at once, and with notice",
-            Kind.NOTICE,
+            ScenarioKind.NOTICE,
             queues=100,
             asks=20,
             wire=Wire.SESSION,
@@ -206,14 +206,14 @@ SCENARIOS = {
         Scenario(
             "storm",
             "10 queues x 1,000 asks, without and with one that preemption cannot help",
-            Kind.STORM,
+            ScenarioKind.STORM,
             queues=10,
             asks=1000,
         ),
         Scenario(
             "wire",
             "core1 with an echo in place of the server",
-            Kind.WIRE,
+            ScenarioKind.WIRE,
             queues=2,
             asks=5000,
             batch=1,
@@ -221,7 +221,7 @@ SCENARIOS = {
         Scenario(
             "wirelatency",
             "latency with an echo in place of the server",
-            Kind.WIRE_LATENCY,
+            ScenarioKind.WIRE_LATENCY,
             asks=2000,
         ),
     )
@@ -231,7 +231,7 @@ SINGLE = ("shim1", "core1", "wire")
 """The scenarios with one item a request. They are run over both wires, unless one is named."""
 
 PREDICATE_SHAPES = ((100, 5), (1000, 5), (3000, 5), (3000, 50), (10_000, 5000))
-"""Asks and nodes."""
+"""Numbers of asks and of nodes."""
 PREDICATE_DELAYS = (0.0, 0.05)
 
 
@@ -240,7 +240,7 @@ def over(scenario: Scenario, wire: Wire | None) -> list[Scenario]:
 
     Empty if the scenario does not support the given wire.
     """
-    if scenario.kind not in (Kind.BURST, Kind.WIRE):
+    if scenario.kind not in (ScenarioKind.BURST, ScenarioKind.WIRE):
         return [scenario] if wire in (None, scenario.wire) else []
     wanted = tuple(Wire) if scenario.name in SINGLE else (scenario.wire,)
     return [replace(scenario, wire=each) for each in ((wire,) if wire else wanted)]

@@ -137,7 +137,7 @@ class SessionRm:
         self.traffic = Traffic()
 
     async def _replayed(self) -> None:
-        """Read until the server has judged the replay."""
+        """Read until the server has answered the replay."""
         while True:
             _, response = await self._read()
             refuse(response.nodes.rejected)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from licorne_server.process.transports import AUTO, served_by
+from licorne_server.process.settings import AUTO, served_by
 from licorne_tools.bench.installation import Build
 from licorne_tools.bench.older_core import ASKS, PODS, Benchmark, Shape
 from licorne_tools.bench.page import HOW, Measured, Section, again, measured_on, names, shapes

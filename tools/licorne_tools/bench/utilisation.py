@@ -77,9 +77,9 @@ class Figures:
     """
 
     cores_percent: float
-    """Of all cores, on average."""
+    """Allocated share of all cores, on average over the run."""
     warm_cores_percent: float
-    """Average after the warm-up."""
+    """The same average after the warm-up."""
     below_guarantee_seconds: float
     """Seconds in which a queue had an ask that its guarantee, all maxima and the free cores of the
     cluster would let through; summed over queues."""
@@ -97,7 +97,7 @@ class Figures:
 
 @dataclass(slots=True)
 class _Samples:
-    """Samples of each second."""
+    """What is sampled in each second of a run."""
 
     backlog: list[tuple[float, int]] = field(default_factory=list)
     reserved: list[int] = field(default_factory=list)
@@ -273,7 +273,7 @@ class Simulation:
             self._at(self._now + RETRY, partial(self._submit, submission))
 
     def _begin(self, key: AllocationKey) -> None:
-        """Begin an allocation."""
+        """Begin to run an allocation."""
         waited = self._waiting.pop(key)
         ask = waited.ask
         self._forget_shape(waited)

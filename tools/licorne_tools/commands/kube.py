@@ -14,7 +14,7 @@ from licorne_tools.bench.kube.report import NAMES, Results, as_json, section, ta
 from licorne_tools.commands.outcome import OK, Alone, Outcome, each, shown
 from licorne_tools.commands.report import wanted
 from licorne_tools.kube.programs import check
-from licorne_tools.kube.schedulers import Kind
+from licorne_tools.kube.schedulers import SchedulerKind
 
 NAME, ALL = "kube", "all"
 ALONE = Alone(
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     outcome, progress = Outcome(), Progress()
     build = this_build()
     say(str(build))
-    results: dict[Line, dict[Kind, list[Found]]] = {}
+    results: dict[Line, dict[SchedulerKind, list[Found]]] = {}
     with shown(progress), outcome:
         check()
         for line in each(NAME, chosen, progress, outcome):
@@ -79,7 +79,7 @@ def lines_of(args: argparse.Namespace) -> list[Line]:
     return every(args.nodes, args.pods)
 
 
-def kinds_of(args: argparse.Namespace) -> tuple[Kind, ...]:
+def kinds_of(args: argparse.Namespace) -> tuple[SchedulerKind, ...]:
     """The schedulers to measure, in the order of the first run.
 
     Raises:
@@ -97,9 +97,9 @@ def kinds_of(args: argparse.Namespace) -> tuple[Kind, ...]:
 
 async def measure(
     line: Line,
-    kinds: tuple[Kind, ...],
+    kinds: tuple[SchedulerKind, ...],
     args: argparse.Namespace,
-    results: Mapping[Kind, list[Found]],
+    results: Mapping[SchedulerKind, list[Found]],
     progress: Progress,
 ) -> None:
     """Make all runs of a line on one control plane, and say each as it ends.
@@ -122,7 +122,7 @@ async def measure(
 
 
 def told(found: Found) -> str:
-    """A run in a line."""
+    """The main figures of a run, in one line of text."""
     one: Callable[[str], float] = found.figures.__getitem__
     missing = f", {one('not_bound'):,.0f} not bound" if one("not_bound") else ""
     return (

@@ -67,13 +67,13 @@ ALONE = Alone(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a table: so many workers."""
+    """A line of a table, for a number of workers."""
 
     workers: int
 
     @property
     def name(self) -> str:
-        """The line in messages."""
+        """The name of the line in messages."""
         return f"on {self.workers}"
 
 

@@ -26,7 +26,7 @@ class Outcome:
     """
 
     code: int
-    """The gravest code so far."""
+    """The gravest exit code so far."""
 
     def __init__(self) -> None:
         """Begin without failures."""
@@ -59,7 +59,7 @@ class Outcome:
 
 
 class Named(Protocol):
-    """A named item of a bench."""
+    """An item of a bench that has a name."""
 
     @property
     def name(self) -> str:

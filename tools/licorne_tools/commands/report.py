@@ -41,7 +41,7 @@ class Report:
     folder: Path
     command: str
     drawn: bool = False
-    """True with pictures."""
+    """True if pictures are drawn, too."""
 
     def write(
         self, results: Iterable[tuple[Scenario, Sequence[Sequence[Run]]]], builds: Sequence[Build]
@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--report",
         type=Path,
         metavar="DIR",
-        help="write tables into DIR/performance.md, those of kube into DIR/kubernetes.md",
+        help="write tables into DIR/performance.md",
     )
     parser.add_argument(
         "--pictures",

@@ -39,7 +39,7 @@ from licorne_tools.bench.report import (
     turns,
 )
 from licorne_tools.bench.runs import alone, run_once
-from licorne_tools.bench.scenarios import BARE, SCENARIOS, Kind, Scenario, Wire, over, predicate_table
+from licorne_tools.bench.scenarios import BARE, SCENARIOS, Scenario, ScenarioKind, Wire, over, predicate_table
 from licorne_tools.commands.outcome import OF_PREDICATES, OK, Outcome, given, shown
 from licorne_tools.commands.report import Report
 
@@ -82,7 +82,7 @@ def chosen(args: argparse.Namespace) -> Sequence[Scenario]:
     names = named(args)
     if args.sort == FAIR:
         # Placeholders are refused in a queue that shares out evenly (spec § 6.1).
-        names = [name for name in names if SCENARIOS[name].kind is not Kind.GANG]
+        names = [name for name in names if SCENARIOS[name].kind is not ScenarioKind.GANG]
         if not names:
             raise UsageError("--sort: gangs need applications in fifo order")
     if args.against is not None or args.profile is not None:
@@ -103,7 +103,7 @@ def chosen(args: argparse.Namespace) -> Sequence[Scenario]:
     if args.profile is not None and (len(found) > 1 or args.table or args.against):
         raise UsageError("--profile: there would be several servers; choose one scenario and wire")
     options = given(args, OF_PREDICATES)
-    if options and [scenario.kind for scenario in found] != [Kind.ASKED]:
+    if options and [scenario.kind for scenario in found] != [ScenarioKind.ASKED]:
         raise UsageError(f"{options[0]} is for predicates only")
     return list(asked(found[0], args)) if options else found
 

@@ -17,12 +17,12 @@ MERGE, STRATEGIC, APPLY = (
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 )
-"""Kinds of patches."""
+"""Content types of the kinds of patches."""
 LONGEST_LINE = 16 * 1024 * 1024
 """Bytes of an object in a watch, at most."""
 
 
-class Refused(BenchError):
+class ApiRefused(BenchError):
     """A request that the API server has answered with an error."""
 
     def __init__(self, status: int, reason: str, text: str) -> None:
@@ -36,7 +36,7 @@ class Api:
     """A client with one token. Use `api` to make one."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
-        """Over an open session."""
+        """Use an open session to the API server at `url`."""
         self._session = session
         self._url = url
 
@@ -72,7 +72,7 @@ class Api:
         """Send a request; the answer.
 
         Raises:
-            Refused: the answer is an error.
+            ApiRefused: the answer is an error.
             BenchError: there is no answer.
         """
         try:
@@ -88,6 +88,8 @@ class Api:
             raise BenchError(f"{method} {path}: {type(error).__name__}: {error}") from None
         if answer.status >= 300:
             raise _refused(answer.status, document)
+        if document is None:
+            raise BenchError(f"{method} {path}: the answer is empty")
         return document
 
     async def text(self, path: str) -> str:
@@ -104,7 +106,7 @@ class Api:
         A list without `resourceVersion` begins with what is there.
 
         Raises:
-            Refused: the watch cannot be had, or goes no further: with 410 it is too old.
+            ApiRefused: the watch cannot be had, or cannot continue: with 410 it is too old.
             BenchError: there is no answer.
         """
         # What the cache has: with a bookmark behind it the API server wants a later etcd than Debian's.
@@ -122,8 +124,10 @@ class Api:
                 yield change["type"], change["object"]
 
 
-def _refused(status: int, document: Json) -> Refused:
-    return Refused(status, document.get("reason", ""), document.get("message", ""))
+def _refused(status: int, document: Json | None) -> ApiRefused:
+    """The error of an answer, which may have no document."""
+    told = document or {}
+    return ApiRefused(status, told.get("reason", ""), told.get("message", ""))
 
 
 @asynccontextmanager

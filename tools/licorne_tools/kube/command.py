@@ -11,7 +11,7 @@ from licorne_tools.bench.driver import BenchError, Progress
 from licorne_tools.commands.outcome import OK, Outcome, shown
 from licorne_tools.kube.plane import Plane, running_plane
 from licorne_tools.kube.programs import KUBECTL, VERSION, built, check
-from licorne_tools.kube.schedulers import NAMESPACE, Kind, Scheduler, begin
+from licorne_tools.kube.schedulers import NAMESPACE, Scheduler, SchedulerKind, begin
 
 NODES = 10
 
@@ -26,7 +26,7 @@ def told(plane: Plane, scheduler: Scheduler, kubectl: Path, nodes: int) -> str:
         *([f"  export LICORNE_TARGET={scheduler.target}"] if scheduler.target else []),
         "  kubectl get nodes",
     ]
-    if scheduler.kind is not Kind.KUBE:
+    if scheduler.kind is not SchedulerKind.KUBE:
         lines += [
             "",
             f"Pods with schedulerName {scheduler.name} are placed by {scheduler.kind.value}. Its queues are",
@@ -40,7 +40,7 @@ def told(plane: Plane, scheduler: Scheduler, kubectl: Path, nodes: int) -> str:
     return "\n".join(lines)
 
 
-async def run(nodes: int, kind: Kind) -> None:
+async def run(nodes: int, kind: SchedulerKind) -> None:
     """Start all, say how it is used, and wait until a program ends.
 
     Raises:
@@ -69,12 +69,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("--nodes", type=positive, default=NODES, metavar="N", help="so many nodes (%(default)s)")
-    kinds = [kind.value for kind in Kind]
-    add("--scheduler", choices=kinds, default=Kind.LICORNE.value, help="what places pods (%(default)s)")
+    kinds = [kind.value for kind in SchedulerKind]
+    add(
+        "--scheduler",
+        choices=kinds,
+        default=SchedulerKind.LICORNE.value,
+        help="what places pods (%(default)s)",
+    )
     args = parser.parse_args()
     outcome = Outcome()
     with outcome:
-        asyncio.run(run(args.nodes, Kind(args.scheduler)))
+        asyncio.run(run(args.nodes, SchedulerKind(args.scheduler)))
     return OK if outcome.is_interrupted else outcome.code
 
 

@@ -25,7 +25,7 @@ SHIM, OLDER_SHIM, LOAD = "licorne-k8shim", "yunikorn-scheduler", "kubeload"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a program comes from: a Go module of this checkout, and a package that it depends on."""
+    """Source of a program: a Go module of this checkout, and a package that it depends on."""
 
     module: Path
     package: str

@@ -21,7 +21,7 @@ STARTED = "scheduler state initialized"
 """What both shims log once they know the cluster."""
 
 
-class Kind(Enum):
+class SchedulerKind(Enum):
     """The schedulers, by the words of commands."""
 
     LICORNE = "licorne"
@@ -40,7 +40,7 @@ class Scheduler:
         page: the address of Licorne's HTTP; empty for the others.
     """
 
-    kind: Kind
+    kind: SchedulerKind
     name: str
     programs: Sequence[str]
     target: str = ""
@@ -58,7 +58,7 @@ class Scheduler:
 
 async def begin(
     plane: Plane,
-    kind: Kind,
+    kind: SchedulerKind,
     *,
     kubeconfig: Path | None = None,
     environment: Mapping[str, str] | None = None,
@@ -74,14 +74,14 @@ async def begin(
         BenchError: a program cannot be built, or does not start.
     """
     config = kubeconfig or plane.kubeconfig
-    if kind is Kind.KUBE:
+    if kind is SchedulerKind.KUBE:
         return await _kube_scheduler(plane, config, progress)
-    name = SHIM if kind is Kind.LICORNE else OLDER_SHIM
+    name = SHIM if kind is SchedulerKind.LICORNE else OLDER_SHIM
     program = (await asyncio.to_thread(built, [name], progress))[name]
     settings = {"NAMESPACE": NAMESPACE, "KUBECONFIG": str(config)}
     target = page = ""
     servers: tuple[str, ...] = ()
-    if kind is Kind.LICORNE:
+    if kind is SchedulerKind.LICORNE:
         target, page = await _serve(plane, serve)
         settings["LICORNE_TARGET"] = target
         servers = (LICORNE,)
@@ -134,4 +134,4 @@ async def _kube_scheduler(plane: Plane, kubeconfig: Path, progress: Progress | N
     await plane.processes.start(
         Program(SCHEDULER, command, partial(says, f"https://127.0.0.1:{port}/readyz", "ok"))
     )
-    return Scheduler(kind=Kind.KUBE, name="default-scheduler", programs=(SCHEDULER,))
+    return Scheduler(kind=SchedulerKind.KUBE, name="default-scheduler", programs=(SCHEDULER,))

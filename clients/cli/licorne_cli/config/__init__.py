@@ -1,4 +1,4 @@
-"""`licorne config ACTION` and `licorne submit`: configurations of RMs, and plans.
+"""`licorne config ACTION` and `licorne apps plan`: configurations of RMs, and plans.
 
 `command` has the table of actions. `reading` has the actions that change nothing, `force` those that put
 a text into force, and `plan` those that predict, printed by `plan_lines`. `files` finds the file and the

@@ -21,7 +21,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import all_rms, no_rm
 from licorne_cli.connection.errors import violations_of
 from licorne_cli.failures import NotFoundError, RefusedError, UsageError
-from licorne_cli.output.text import printable, say, shown_time
+from licorne_cli.output.text import human_text, printable, say, shown_time
 
 STANDARD_INPUT = "-"
 MAX_BYTES = 2 * 1024 * 1024
@@ -82,7 +82,7 @@ def located(name: str, problems: Iterable[Problem]) -> list[str]:
     for problem in problems:
         place = f"{problem.line}:{problem.column}: " if problem.line else " "
         path = f"{problem.path}: " if problem.path else ""
-        lines.append(printable(f"{name}:{place}{path}{problem.message}"))
+        lines.append(printable(f"{name}:{place}{path}{human_text(problem.message)}"))
     return lines
 
 
@@ -105,7 +105,7 @@ def validated(
 
 def refused_lines(name: str, error: grpc.RpcError) -> list[str]:
     """A line for each problem in an error of the server."""
-    return [printable(_located(name, *violation)) for violation in violations_of(error)]
+    return [human_text(_located(name, *violation)) for violation in violations_of(error)]
 
 
 def _located(name: str, path: str, description: str) -> str:

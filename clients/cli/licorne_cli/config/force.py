@@ -66,7 +66,7 @@ COMMON: Sequence[Arguments] = (
         metavar="N",
         help="refuse if another revision than this runs (default: the one that is shown)",
     ),
-    argument("--comment", default="", metavar="TEXT", help="why, for the history"),
+    argument("--message", default="", metavar="TEXT", help="why, for the history"),
     add_yes,
     partial(add_connection_arguments, partition=False, forms=("text",)),
 )
@@ -135,7 +135,7 @@ def apply(channel: grpc.Channel, args: argparse.Namespace) -> None:
 
     def send(base: int) -> UpdateConfigurationResponse:
         request = UpdateConfigurationRequest(
-            rm_id=rm_id, config=text, base_revision=base, comment=args.comment
+            rm_id=rm_id, config=text, base_revision=base, comment=args.message
         )
         return stub.UpdateConfiguration(request, timeout=args.timeout)
 
@@ -152,7 +152,7 @@ APPLY = Command(
     (
         ("licorne config apply queues.yaml", "see what changes, and agree"),
         (
-            'licorne config apply queues.yaml my-cluster --yes --comment "more for batch"',
+            'licorne config apply queues.yaml my-cluster --yes --message "more for batch"',
             "without being asked, for one of several RMs",
         ),
         ("licorne config apply queues.yaml --base 3", "only if revision 3 is in force still"),
@@ -175,7 +175,7 @@ def roll_back(channel: grpc.Channel, args: argparse.Namespace) -> None:
 
     def send(base: int) -> RollBackConfigurationResponse:
         request = RollBackConfigurationRequest(
-            rm_id=rm_id, revision=number, base_revision=base, comment=args.comment
+            rm_id=rm_id, revision=number, base_revision=base, comment=args.message
         )
         return stub.RollBackConfiguration(request, timeout=args.timeout)
 

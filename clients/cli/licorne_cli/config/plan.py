@@ -24,7 +24,7 @@ from licorne_cli.config.files import (
 )
 from licorne_cli.config.plan_lines import configuration_lines, print_lines, submission_lines
 from licorne_cli.connection.channel import add_connection_arguments, served
-from licorne_cli.failures import OK, RefusedError, UsageError
+from licorne_cli.failures import OK, RefusedError
 from licorne_cli.output.text import DATA_FORMS, print_data, printable, say, to_plain
 from licorne_cli.parsing.parser import Arguments, Command, argument, revision
 
@@ -39,7 +39,7 @@ complete and shows nobody who is. Worse off are: victims, users and groups furth
 than now, queues further above their maximum, queues that drain, and asks that nothing stops now and
 something would then.
 """
-SUBMIT_NOTES = """\
+APPLICATION_NOTES = """\
 A file has `application`, `user`, and as wanted `partition`, `queue`, `groups`, `tags`, `gangstyle`
 and `asks`. An ask has `resources` in the units of a configuration, and as wanted `name`, `count`,
 `priority`, `taskgroup`, `placeholder`, `requirednode`, `allowpreemptself`, `allowpreemptother` and
@@ -124,19 +124,6 @@ PLAN = Command(
 )
 
 
-def submit(channel: grpc.Channel, args: argparse.Namespace) -> int:
-    """The same under its older name.
-
-    Raises:
-        UsageError: `--dry-run` is missing.
-    """
-    if not args.dry_run:
-        raise UsageError(
-            "applications are submitted by their RM; licorne apps plan FILE says what would happen"
-        )
-    return plan_submission(channel, args)
-
-
 def plan_submission(channel: grpc.Channel, args: argparse.Namespace) -> int:
     """Print the predicted nodes and victims of an application."""
     text = read_file(args, "application")
@@ -164,14 +151,6 @@ PLAN_APPLICATION = Command(
         ("licorne apps plan job.yaml my-cluster -o json", "for one of several RMs, and for programs"),
         ("licorne apps plan - < job.yaml", "what another command writes"),
     ),
-    SUBMIT_NOTES,
+    APPLICATION_NOTES,
     "say where an application would go if it were submitted now",
-)
-SUBMIT = PLAN_APPLICATION._replace(
-    arguments=(
-        *PLAN_APPLICATION.arguments,
-        argument("--dry-run", action="store_true", help="say what would happen; must be given"),
-    ),
-    run=served(submit),
-    examples=(("licorne submit --dry-run job.yaml", "the same as licorne apps plan job.yaml"),),
 )

@@ -1,4 +1,4 @@
-"""Plans as text, for `licorne config plan` and `licorne submit --dry-run`."""
+"""Plans as text, for `licorne config plan` and `licorne apps plan`."""
 
 import sys
 from collections import Counter

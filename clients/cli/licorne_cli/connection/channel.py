@@ -2,7 +2,8 @@
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -26,7 +27,7 @@ from licorne_cli.failures import (
     UsageError,
 )
 from licorne_cli.output.text import printable, say, while_read
-from licorne_cli.parsing.parser import seconds
+from licorne_cli.parsing.parser import did_you_mean, seconds
 
 
 class PageRequest(Protocol):
@@ -308,6 +309,32 @@ def naming_what_is_missing(channel: grpc.Channel, args: argparse.Namespace) -> I
         if missing := what_is_missing(channel, args, error):
             raise NotFoundError(missing) from None
         raise
+
+
+MOST_COMPARED = 5000
+"""Names among which a similar one is looked for."""
+
+
+@contextmanager
+def suggesting(name: str, names: Callable[[], Iterable[str]]) -> Iterator[None]:
+    """Name the most similar of these names where the server does not know a name.
+
+    Raises:
+        NotFoundError: the server's refusal, with a similar name.
+    """
+    try:
+        yield
+    except grpc.RpcError as error:
+        if error.code() is not grpc.StatusCode.NOT_FOUND:
+            raise
+        meant = ""
+        with suppress(grpc.RpcError):
+            known = list(islice(names(), MOST_COMPARED))
+            # Where the name is there, the server means another one.
+            meant = "" if name in known else did_you_mean(name, known)
+        if not meant:
+            raise
+        raise NotFoundError(f"{printable(error.details() or '')}{meant}") from None
 
 
 def explain_failure(args: argparse.Namespace, error: grpc.RpcError) -> int:

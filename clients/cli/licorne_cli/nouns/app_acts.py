@@ -1,7 +1,7 @@
 """What an operator does to applications: end, hold and resume, another priority, another queue."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from licorne.v1.admin_pb2 import (
     ChangeApplicationRequest,
@@ -11,7 +11,9 @@ from licorne.v1.admin_pb2 import (
     StopApplicationRequest,
     StopApplicationResponse,
 )
-from licorne.v1.state_pb2 import Application, GetApplicationRequest
+from licorne.v1.state_pb2 import Application, GetApplicationRequest, ListApplicationsRequest
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli.connection.channel import pages, suggesting
 from licorne_cli.failures import UsageError
 from licorne_cli.nouns.noun import Act, Verb, add_message
 from licorne_cli.output.text import counted, printable
@@ -103,9 +105,23 @@ def change(act: Act, name: str) -> tuple[ChangeApplicationResponse, str]:
 
 def plan_kill(act: Act, names: Sequence[str]) -> list[str]:
     """A line for each application to be killed."""
-    partition = act.place.partition
-    requests = (GetApplicationRequest(partition=partition, application_id=name, limit=1) for name in names)
-    return [planned(act.state.GetApplication(each, timeout=act.timeout)) for each in requests]
+    partition, found = act.place.partition, []
+    for name in names:
+        request = GetApplicationRequest(partition=partition, application_id=name, limit=1)
+        with suggesting(name, lambda: active_names(act.state, act.timeout, partition)):
+            found.append(planned(act.state.GetApplication(request, timeout=act.timeout)))
+    return found
+
+
+def active_apps(stub: StateStub, timeout: float, partition: str) -> Iterator[Application]:
+    """The applications of a partition that are not over."""
+    for page in pages(stub.ListApplications, ListApplicationsRequest(partition=partition), timeout):
+        yield from page.applications
+
+
+def active_names(stub: StateStub, timeout: float, partition: str) -> Iterator[str]:
+    """Their names."""
+    return (app.application_id for app in active_apps(stub, timeout, partition))
 
 
 def planned(app: Application) -> str:

@@ -5,7 +5,6 @@ Filters are queue, user, group, state, and the reason to wait.
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from operator import neg
 
 import grpc
@@ -21,13 +20,13 @@ from licorne.v1.state_pb2 import (
 )
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.config.plan import PLAN_APPLICATION
-from licorne_cli.connection.channel import chosen_partition, pages
+from licorne_cli.connection.channel import chosen_partition, pages, suggesting
 from licorne_cli.failures import UsageError
-from licorne_cli.nouns.app_acts import VERBS
+from licorne_cli.nouns.app_acts import VERBS, active_apps, active_names
 from licorne_cli.nouns.noun import Noun
 from licorne_cli.output.listing import Column, Listing
 from licorne_cli.output.marks import age, marked, told
-from licorne_cli.output.printer import Printer, print_or_watch
+from licorne_cli.output.printer import Printer
 from licorne_cli.output.text import (
     DATA_FORMS,
     NOTHING,
@@ -78,41 +77,8 @@ def add_filter_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="TEXT",
         help="only those that wait, or were rejected, for a reason with this text in it: a code "
-        "such as NO_NODE_FITS, or words; each application that waits is explained for it",
+        "such as NO_NODE_FITS, or words",
     )
-
-
-class Reasons:
-    """Reasons to wait or to be rejected, cached until `forget`."""
-
-    def __init__(self, stub: StateStub, timeout: float, partition: str) -> None:
-        """For the applications of a partition. `timeout` is in seconds."""
-        self._stub = stub
-        self._timeout = timeout
-        self._partition = partition
-        self._known: dict[str, str] = {}
-
-    def forget(self) -> None:
-        """Empty the cache."""
-        self._known.clear()
-
-    def of(self, app: Application) -> str:
-        """The reason of a rejection, or the check that blocks the first ask; empty for none."""
-        if app.rejected_message or not app.pending_asks:
-            return app.rejected_message
-        if app.application_id not in self._known:
-            self._known[app.application_id] = self._asked(app.application_id)
-        return self._known[app.application_id]
-
-    def _asked(self, application_id: str) -> str:
-        request = ExplainRequest(partition=self._partition, application_id=application_id)
-        try:
-            answer = self._stub.Explain(request, timeout=self._timeout)
-        except grpc.RpcError as error:
-            if error.code() is grpc.StatusCode.NOT_FOUND:
-                return ""  # the application has ended, or has no pending ask
-            raise
-        return next((f"{c.code}: {c.message}" for c in answer.checks if not c.passed), "")
 
 
 def lists_of(state: str) -> Sequence[str]:
@@ -124,7 +90,7 @@ def listed_apps(stub: StateStub, args: argparse.Namespace, partition: str) -> It
     """The applications of the lists of the given state, in the given queue."""
     queue = args.queue.removeprefix("queue/")
     for state in lists_of(args.state):
-        request = ListApplicationsRequest(partition=partition, queue=queue, state=state)
+        request = ListApplicationsRequest(partition=partition, queue=queue, state=state, reason=args.reason)
         for page in pages(stub.ListApplications, request, args.timeout):
             yield from page.applications
 
@@ -156,9 +122,9 @@ EXAMPLES = (
 )
 
 
-def reason(text: str) -> str:
-    """A reason for people; a dash for none."""
-    return human_text(text) or NOTHING
+def reason(app: Application) -> str:
+    """Why it waits or was rejected, for people; a dash where that was not asked for."""
+    return human_text(app.reason or app.rejected_message) or NOTHING
 
 
 def running(app: Application) -> str:
@@ -194,7 +160,7 @@ APPS = Listing[Application](
         Column("RUNNING", "", running, key=lambda app: app.allocation_count - app.placeholder_count),
         Column("MEMBERS", "", members, key=lambda app: app.elastic.size, optional=True),
         Column("PENDING", "pending_asks"),
-        Column("REASON", "rejected_message", reason, optional=True),
+        Column("REASON", "", reason, key=reason, optional=True),
         Column("HELD", "hold", marked, optional=True),
         Column("WANTED", "pending", human_resources, wide=True),
         Column("SET PRIORITY", "", set_priority, wide=True),
@@ -211,33 +177,22 @@ def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
     """Print one application with its asks and allocations, or the list."""
     if name:
         show_one(stub, args, name)
-    elif not args.reason:
-        NOUN.print(stub, args)
     else:
-        show_reasons(stub, args)
+        NOUN.print(stub, args)
 
 
-def show_reasons(stub: StateStub, args: argparse.Namespace) -> None:
-    """Print the list with the reasons to wait, refreshed for each look."""
-    partition = chosen_partition(stub, args)
-    reasons = Reasons(stub, args.timeout, partition)
-    text = args.reason.casefold()
-
-    def look() -> Sequence[Application]:
-        reasons.forget()
-        found = NOUN.found(stub, args, partition, "")
-        return [app for app in found if text in reasons.of(app).casefold()]
-
-    print_or_watch(with_reasons(APPS, reasons), look, args)
-
-
-def with_reasons(listing: Listing[Application], reasons: Reasons) -> Listing[Application]:
-    """The listing with the reason of each waiting application, in data too."""
-    columns = [
-        replace(column, field=reasons.of) if column.header == "REASON" else column
-        for column in listing.columns
-    ]
-    return replace(listing, columns=columns, plain=lambda app: {**to_plain(app), "reason": reasons.of(app)})
+def first_check(stub: StateStub, args: argparse.Namespace, app: Application) -> str:
+    """The check that stops the first ask of an application, with its operands; empty for none."""
+    if app.rejected_message or not app.pending_asks:
+        return app.rejected_message
+    request = ExplainRequest(partition=app.partition, application_id=app.application_id)
+    try:
+        answer = stub.Explain(request, timeout=args.timeout)
+    except grpc.RpcError as error:
+        if error.code() is grpc.StatusCode.NOT_FOUND:
+            return ""  # the application has ended, or has no pending ask
+        raise
+    return next((f"{c.code}: {c.message}" for c in answer.checks if not c.passed), "")
 
 
 def show_one(stub: StateStub, args: argparse.Namespace, name: str) -> None:
@@ -250,14 +205,15 @@ def show_one(stub: StateStub, args: argparse.Namespace, name: str) -> None:
         raise UsageError("-w is for the list of applications: apps -w")
     partition = chosen_partition(stub, args)
     request = GetApplicationRequest(partition=partition, application_id=name)
-    app = stub.GetApplication(request, timeout=args.timeout)
+    with suggesting(name, lambda: active_names(stub, args.timeout, partition)):
+        app = stub.GetApplication(request, timeout=args.timeout)
     if args.output == "name":
         print(f"{APPS.kind}/{printable(app.application_id)}")
     elif args.output in DATA_FORMS:
         print_data(to_plain(app), args.output)
     else:
         print_one(app, args.output)
-        print_end(app, Reasons(stub, args.timeout, partition).of(app))
+        print_end(app, first_check(stub, args, app))
     for what, shown, count in (
         ("allocations", len(app.allocations), app.allocation_count),
         ("asks", len(app.asks), app.pending_asks),
@@ -371,6 +327,7 @@ NOUN = Noun(
     filters=add_filter_arguments,
     wanted=is_wanted,
     show=show,
+    meant=lambda stub, args, partition: active_apps(stub, args.timeout, partition),
     verbs={
         "plan": PLAN_APPLICATION,
         **VERBS,

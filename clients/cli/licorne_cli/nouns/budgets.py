@@ -178,7 +178,9 @@ def plan_release(_act: Act, names: Sequence[str]) -> list[str]:
 
 def release(act: Act, name: str) -> tuple[ReleaseBudgetResponse, str]:
     """Free what an RM holds that nobody serves."""
-    answer = act.admin.ReleaseBudget(ReleaseBudgetRequest(rm_id=name), timeout=act.timeout)
+    answer = act.admin.ReleaseBudget(
+        ReleaseBudgetRequest(rm_id=name, message=act.args.message), timeout=act.timeout
+    )
     return answer, f"RM {printable(name)} released: it held something of {counted(answer.budgets, 'budget')}"
 
 
@@ -192,7 +194,13 @@ NOUN = Noun(
         "apply": Verb(
             "replace all budgets by those of a file; - for stdin", apply, plan_apply, "FILE", add_options
         ),
-        "release": Verb("free what an RM holds that is gone", release, plan_release, "RM"),
+        "release": Verb(
+            "free what an RM holds that is gone",
+            release,
+            plan_release,
+            "RM",
+            add_message("why, for the audit log"),
+        ),
     },
 )
 add_arguments, run = NOUN.add_arguments, NOUN.run

@@ -3,13 +3,11 @@
 import argparse
 from collections.abc import Iterator
 
-import grpc
-
 from licorne.v1.state_pb2 import CalendarEntry, ListCalendarRequest
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import add_connection_arguments, chosen_partition, pages, served
-from licorne_cli.output.listing import Column, Listing, add_listing_arguments
-from licorne_cli.output.printer import print_or_watch
+from licorne_cli.connection.channel import pages
+from licorne_cli.nouns.noun import Noun
+from licorne_cli.output.listing import Column, Listing
 from licorne_cli.output.text import NOTHING, human_resources, shown_time
 
 EXAMPLES = (
@@ -56,23 +54,11 @@ CALENDAR = Listing[CalendarEntry](
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne calendar`."""
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Add the filter of the list."""
     parser.add_argument(
         "--queue", default="", metavar="QUEUE", help="only of this queue, and of those below it"
     )
-    add_listing_arguments(parser, CALENDAR)
-    add_connection_arguments(parser, forms=())
-
-
-def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Print the calendar of a partition; `-w` continues."""
-    stub = StateStub(channel)
-    partition = chosen_partition(stub, args)
-    print_or_watch(CALENDAR, lambda: list(entries(stub, args, partition)), args)
-
-
-run = served(show)
 
 
 def entries(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[CalendarEntry]:
@@ -80,3 +66,7 @@ def entries(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterat
     request = ListCalendarRequest(partition=partition, queue=args.queue)
     for page in pages(stub.ListCalendar, request, args.timeout):
         yield from page.entries
+
+
+NOUN = Noun(listing=CALENDAR, items=entries, filters=add_filters)
+add_arguments, run = NOUN.add_arguments, NOUN.run

@@ -1,4 +1,4 @@
-"""`licorne events`: the kept events of an RM; with --follow also future ones.
+"""`licorne events`: the kept events of an RM; with -w also future ones.
 
 An event names its object, but not the queue and the user of an application. Filters by these ask the
 server at the beginning, and for each new application.
@@ -277,7 +277,7 @@ class Follower:
 
 EXAMPLES = (
     ("licorne events", "all that are kept"),
-    ("licorne events --follow", "and go on with what happens"),
+    ("licorne events -w", "and go on with what happens"),
     ("licorne events --app oversized", "of one application and its asks"),
     ("licorne events --queue root.batch --user ann --since 5m", "of some applications"),
     ("licorne events --reason preempt -o json", "of one kind, for programs"),
@@ -321,15 +321,13 @@ EVENTS = Listing[Event](
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne events`."""
-    parser.add_argument(
-        "-f", "-w", "--follow", "--watch", action="store_true", help="go on with what happens"
-    )
+    parser.add_argument("-w", "--watch", action="store_true", help="go on with what happens")
     parser.add_argument(
         "--from",
         dest="start",
         type=event_id,
         metavar="ID",
-        help="from this event on (default: all that are kept, with --follow none of them)",
+        help="from this event on (default: all that are kept, with -w none of them)",
     )
     add_filter_arguments(parser)
     add_listing_arguments(parser, EVENTS, watch=False)
@@ -346,7 +344,7 @@ def event_id(text: str) -> int:
 def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
     """Print events."""
     args.rm_id = chosen_rm(stub := StateStub(channel), args)
-    (show_coming if args.follow else show_kept)(stub, args)
+    (show_coming if args.watch else show_kept)(stub, args)
 
 
 run = served(show)

@@ -1,7 +1,7 @@
 """`licorne explain`: why all asks wait; why one does, where it is, or why it was preempted."""
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import grpc
 
@@ -16,8 +16,15 @@ from licorne.v1.state_pb2 import (
     QueueReservations,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import add_connection_arguments, chosen_partition, partitions_of, served
+from licorne_cli.connection.channel import (
+    add_connection_arguments,
+    chosen_partition,
+    partitions_of,
+    served,
+    suggesting,
+)
 from licorne_cli.failures import UsageError
+from licorne_cli.nouns.app_acts import active_names
 from licorne_cli.nouns.reasons import show_reasons
 from licorne_cli.output.listing import of_kind
 from licorne_cli.output.text import (
@@ -91,7 +98,9 @@ def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
     if not args.application:
         show_reasons(StateStub(channel), args)
         return
-    response = found(StateStub(channel), args)
+    stub = StateStub(channel)
+    with suggesting(args.application, lambda: names(stub, args)):
+        response = found(stub, args)
     if args.output in DATA_FORMS:
         print_data(to_plain(response), args.output)
     else:
@@ -136,6 +145,12 @@ def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:
         raise UsageError(f"application {name} is in several partitions: {where}. Name one: --partition")
     [(partition, answer)] = answers.items()
     return answer
+
+
+def names(stub: StateStub, args: argparse.Namespace) -> Iterator[str]:
+    """The applications that the arguments may mean."""
+    for partition in [args.partition] if args.partition else partitions_of(stub, args):
+        yield from active_names(stub, args.timeout, partition)
 
 
 def nothing_waits(
@@ -212,13 +227,18 @@ def print_times(response: ExplainResponse) -> None:
             print_sentence(f"held since {shown_time(check.since)}")
         if check.until and not (check.passed and check.kind == "hours"):
             print_sentence(f"{UNTIL.get(check.kind, 'until')} {shown_time(check.until)}")
-    if response.HasField("expected_start"):
+    if any(check.kind == "size" and not check.passed for check in response.checks):
+        print_sentence("expected to start: never")
+    elif response.HasField("expected_start"):
         print_sentence(start_text(response.expected_start))
 
 
 def start_text(start: ExpectedStart) -> str:
-    """The expected start with its confidence, and the latest one that is wanted, in a sentence."""
+    """The expected start with its range and confidence, and the latest one that is wanted, in a sentence."""
     text = "expected to start"
+    if start.level:
+        within = f"between {shown_time(start.earliest)} and {shown_time(start.latest)}"
+        text += f" {within} in {start.level} of 100 cases,"
     text += f" at {shown_time(start.starts_at)} ({start.confidence})" if start.starts_at else ": unknown"
     if start.asks_ahead:
         text += f", too many are ahead of it: {counted(start.asks_ahead, 'ask')}"

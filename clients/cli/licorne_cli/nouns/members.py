@@ -168,7 +168,7 @@ def plan_drain(act: Act, names: Sequence[str]) -> list[str]:
 
 def drain(act: Act, name: str, *, drained: bool) -> tuple[DrainMemberResponse, str]:
     """Drain a member, or take that back."""
-    request = DrainMemberRequest(member=name, drain=drained, message=act.args.message if drained else "")
+    request = DrainMemberRequest(member=name, drain=drained, message=act.args.message)
     answer = act.admin.DrainMember(request, timeout=act.timeout)
     already = "" if answer.changed else " already"
     state = f"is to be drained{already}" if drained else f"is not to be drained{already and ' anyway'}"
@@ -191,7 +191,9 @@ NOUN = Noun(
             plan_drain,
             options=add_message("why, shown beside the member"),
         ),
-        "undrain": Verb("take that back", lambda act, name: drain(act, name, drained=False)),
+        "undrain": Verb(
+            "take that back", lambda act, name: drain(act, name, drained=False), options=add_message("why")
+        ),
     },
 )
 add_arguments, run = NOUN.add_arguments, NOUN.run

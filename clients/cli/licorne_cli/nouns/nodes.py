@@ -241,7 +241,7 @@ def plan_drain(act: Act, names: Sequence[str]) -> list[str]:
     nodes = {node.node_id: node for node in all_nodes(act.state, act.args, partition)}
     for name in names:
         if name not in nodes:
-            raise NotFoundError(NOUN.not_found(name, (), act.args, partition))
+            raise NotFoundError(NOUN.not_found(name, list(nodes.values()), act.args, partition))
     return [planned(nodes[name], act.args.deadline) for name in names]
 
 
@@ -315,7 +315,6 @@ NOUN = Noun(
             plan_drain,
             options=add_drain_options,
         ),
-        "undrain": Verb("the same as uncordon", uncordon, options=add_message("why")),
     },
 )
 add_arguments, run = NOUN.add_arguments, NOUN.run

@@ -5,8 +5,8 @@ items, or one of them, or carries out a verb on named items.
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import eq
 from typing import Any, Generic, NamedTuple
 
@@ -17,17 +17,19 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import (
     DEFAULT_PARTITION,
+    MOST_COMPARED,
     add_connection_arguments,
     chosen_partition,
     no_rm,
     partitions_meant,
+    suggesting,
     with_channel,
 )
 from licorne_cli.failures import NotFoundError, UsageError
 from licorne_cli.output.listing import Listing, T, add_listing_arguments, of_kind
 from licorne_cli.output.printer import print_or_watch
 from licorne_cli.output.text import DATA_FORMS, ask_consent, print_data, printable, say, to_plain
-from licorne_cli.parsing.parser import Command, ForVerbs, add_yes
+from licorne_cli.parsing.parser import Command, ForVerbs, add_yes, did_you_mean
 
 
 class Place(NamedTuple):
@@ -124,15 +126,15 @@ class Noun(Generic[T]):
     """A kind of items.
 
     `items` lists all items of a partition, or of the server if the noun is not `partitioned`. `about`
-    is the help of the name. `is_named` compares a given name with the name of an item. `filters` adds
-    the options of the list; `wanted` is True for an item that passes them. A verb may be a command of
-    its own, whose words are no names of items.
+    is the help of the name; without it the list takes no name. `is_named` compares a given name with
+    the name of an item. `filters` adds the options of the list; `wanted` is True for an item that
+    passes them. A verb may be a command of its own, whose words are no names of items.
     """
 
     listing: Listing[T]
-    about: str
     items: Callable[[Any, argparse.Namespace, str], Iterable[T]]
-    verbs: Mapping[str, Verb | Command]
+    verbs: Mapping[str, Verb | Command] = field(default_factory=dict)
+    about: str = ""
     is_named: Callable[[str, str], bool] = eq
     filters: Callable[[argparse.ArgumentParser], None] = _no_arguments
     wanted: Callable[[T, argparse.Namespace], bool] = _every
@@ -140,20 +142,24 @@ class Noun(Generic[T]):
     missing: Callable[[str, Sequence[T], argparse.Namespace, str], str] | None = None
     show: Callable[[Any, argparse.Namespace, str], None] | None = None
     """Prints the list, or the named item, if the noun does not print as others do."""
+    meant: Callable[[Any, argparse.Namespace, str], Iterable[T]] | None = None
+    """Lists the items that a verb may mean, if `items` needs the filters of the list."""
     service: Callable[[grpc.Channel], Any] = StateStub
     """The service that lists the items."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the verbs, and the name and the options of the list."""
         kind = self.listing.kind
-        verbs = parser.add_subparsers(action=ForVerbs, title="verbs", dest="verb", metavar="VERB")
-        for name, verb in self.verbs.items():
-            self._add_verb(verb, verbs.add_parser(name, help=verb.text, description=verb.text))
+        parser.set_defaults(verb="", name="")
         if self.verbs:
+            verbs = parser.add_subparsers(action=ForVerbs, title="verbs", dest="verb", metavar="VERB")
+            for name, verb in self.verbs.items():
+                self._add_verb(verb, verbs.add_parser(name, help=verb.text, description=verb.text))
             parser.usage = f"%(prog)s [OPTION...] [{kind.upper()}]\n       %(prog)s VERB --help"
-        parser.add_argument(
-            "name", nargs="?", default="", type=of_kind(kind), metavar=kind.upper(), help=self.about
-        )
+        if self.about:
+            parser.add_argument(
+                "name", nargs="?", default="", type=of_kind(kind), metavar=kind.upper(), help=self.about
+            )
         self.filters(parser)
         add_listing_arguments(parser, self.listing)
         add_connection_arguments(parser, partition=self.partitioned, forms=())
@@ -209,7 +215,8 @@ class Noun(Generic[T]):
         if self.missing is not None:
             return self.missing(name, everything, args, partition)
         kind, where = self.listing.kind, printable(partition)
-        return f"{kind} {printable(name)} not found in partition {where}"
+        meant = did_you_mean(name, map(self.listing.name_of, everything[:MOST_COMPARED]))
+        return f"{kind} {printable(name)} not found in partition {where}{meant}"
 
     def _act(self, channel: grpc.Channel, args: argparse.Namespace, verb: Verb) -> None:
         """Print the plan, ask for consent if needed, and act on one item after the other."""
@@ -220,8 +227,13 @@ class Noun(Generic[T]):
                 say(line)
             ask_consent("Do it?", "nothing was done", yes=args.yes)
         for name in args.names:
-            answer, text = verb.do(act, name)
+            with suggesting(name, lambda: self.names(self.service(channel), args, place.partition)):
+                answer, text = verb.do(act, name)
             if args.output in DATA_FORMS:
                 print_data(to_plain(answer), args.output)
             else:
                 say(text)
+
+    def names(self, service: Any, args: argparse.Namespace, partition: str) -> Iterator[str]:
+        """The names that a verb may mean."""
+        return map(self.listing.name_of, (self.meant or self.items)(service, args, partition))

@@ -102,7 +102,7 @@ def plan_stop(act: Act, names: Sequence[str]) -> list[str]:
     queues = {queue.path: queue for queue in all_queues(act.state, act.args, partition)}
     for name in names:
         if name.lower() not in queues:
-            raise NotFoundError(NOUN.not_found(name, (), act.args, partition))
+            raise NotFoundError(NOUN.not_found(name, list(queues.values()), act.args, partition))
     return [planned(queues[name.lower()], queues) for name in names]
 
 

@@ -21,6 +21,7 @@ from licorne_cli.output.text import (
 HEADERS = ("ASKS", "REASON", "QUEUES", "WANTED", "FIRST", "NEXT")
 MOST_QUEUES = 5
 MOST_CAUSES = 10
+NEVER_FITS = "NEVER_FITS"
 NO_NODE_FITS = "NO_NODE_FITS"
 ROOT = "root"
 SUBJECTS: Mapping[str, str] = {
@@ -131,7 +132,9 @@ def in_one_line(answer: ListReasonsResponse) -> str:
     for reason in answer.reasons:
         queues = "1 queue" if reason.queues == 1 else f"{reason.queues:,} queues"
         first = f" (first: {found})" if (found := first_of(reason)) else ""
-        if reason.code == NO_NODE_FITS:
+        if reason.code == NEVER_FITS:
+            parts.append(f"{reason.asks:,} can never start")
+        elif reason.code == NO_NODE_FITS:
             parts.append(f"{reason.asks:,} no node fits: {first_of(reason)}")
         else:
             parts.append(f"{reason.asks:,} {printable(reason.code)} in {queues}{first}")

@@ -11,7 +11,7 @@ from licorne.v1.admin_pb2 import ForgetRmRequest, ForgetRmResponse, ListConfigur
 from licorne.v1.state_pb2 import ResourceManager
 from licorne_cli.connection.channel import MAY_BE_UNKNOWN, all_rms, no_rm, not_there
 from licorne_cli.failures import NotFoundError
-from licorne_cli.nouns.noun import Act, Noun, Verb
+from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
 from licorne_cli.output.listing import Column, Listing, either
 from licorne_cli.output.marks import age
 from licorne_cli.output.text import counted, human_bytes, printable, shown_time
@@ -62,6 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="forget it even if allocations of it run; they are counted no more",
     )
+    add_message("why, for the audit log")(parser)
 
 
 def missing(name: str, rms: Sequence[ResourceManager], args: argparse.Namespace, _partition: str = "") -> str:
@@ -115,7 +116,7 @@ def planned(rm: ResourceManager) -> str:
 
 def forget(act: Act, name: str) -> tuple[ForgetRmResponse, str]:
     """Remove an RM with its state."""
-    request = ForgetRmRequest(rm_id=name, force=act.args.force)
+    request = ForgetRmRequest(rm_id=name, force=act.args.force, message=act.args.message)
     answer = act.admin.ForgetRm(request, timeout=act.timeout)
     return answer, f"RM {printable(name)} forgotten"
 

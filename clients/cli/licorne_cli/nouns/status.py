@@ -3,12 +3,12 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import grpc
 
-from licorne.v1.state_pb2 import Node, OperatorMark
+from licorne.v1.state_pb2 import Finding, Node, OperatorMark
 from licorne_cli.connection.channel import add_connection_arguments, served
 from licorne_cli.failures import NEEDS_LOOK, OK
 from licorne_cli.nouns.reasons import in_one_line
@@ -17,12 +17,13 @@ from licorne_cli.output.marks import age, drain_text
 from licorne_cli.output.printer import INTERVAL
 from licorne_cli.output.text import (
     DATA_FORMS,
+    counted,
     folded,
-    human_amount,
     is_terminal,
     print_data,
     print_segments,
     printable,
+    shown_clock,
     shown_time,
     terminal_width,
     to_plain,
@@ -31,6 +32,19 @@ from licorne_cli.parsing.parser import Command, argument
 
 NAMED = 3
 """Things that are named in one line; the others are counted."""
+
+
+LOOK_AT = {
+    "member": "licorne members",
+    "rm": "licorne rms",
+    "subscriber": "licorne rms",
+    "scheduling": "licorne rms",
+    "queue": "licorne queues --pending",
+    "budgets": "licorne budgets",
+    "configuration": "licorne config history",
+    "rejections": "licorne events",
+}
+"""The command that shows more about a concern."""
 
 
 class Line(NamedTuple):
@@ -43,18 +57,18 @@ class Line(NamedTuple):
 
 def lines_of(facts: Facts) -> list[Line]:
     """The whole screen; a line with nothing to tell is left out."""
-    asks = facts.reasons.asks
+    asks, health = facts.reasons.asks, facts.health
     found = [
-        Line("server", server_text(facts)),
+        Line("verdict", f"{health.severity}: {health.scope}, at {shown_clock(health.time / 1e9)}"),
+        *(Line(one.concern, finding_text(one), LOOK_AT.get(one.concern, "")) for one in health.findings),
+        Line("version", server_text(facts)),
         Line("members", members_text(facts), "licorne members"),
         Line("rms", rms_text(facts), "licorne rms"),
-        Line("partitions", partitions_text(facts), "licorne rms"),
         Line(
             "waiting",
-            f"{asks:,} asks: {in_one_line(facts.reasons)}" if asks else "nothing",
+            f"{counted(asks, 'ask')}: {in_one_line(facts.reasons)}" if asks else "nothing",
             "licorne explain",
         ),
-        Line("starving", named(facts.starving, starving_text), "licorne queues --pending"),
         Line(
             "stopped",
             named(facts.stopped, lambda of: mark_text(of.name, of.item.stop)),
@@ -62,11 +76,6 @@ def lines_of(facts: Facts) -> list[Line]:
         ),
         Line("nodes", nodes_text(facts), f"licorne nodes{' --cordoned' if facts.out else ''}"),
         Line("held", named(facts.held, lambda of: mark_text(of.name, of.item.hold)), "licorne apps resume"),
-        Line(
-            "budgets",
-            ", ".join(f"{printable(one.name)} is overdrawn" for one in facts.over),
-            "licorne budgets",
-        ),
         *(Line("changed", change_text(one)) for one in facts.changes),
     ]
     if facts.is_cut:
@@ -74,44 +83,27 @@ def lines_of(facts: Facts) -> list[Line]:
     return [line for line in found if line.text]
 
 
+def finding_text(one: Finding) -> str:
+    """The sentence of a finding, with the member that says so and since when."""
+    since = f", since {shown_clock(one.since / 1e9)} ({age(one.since)})" if one.since else ""
+    return printable(f"{f'{one.member}: ' if one.member else ''}{one.text}{since}")
+
+
 def server_text(facts: Facts) -> str:
     """Version and start of the server."""
-    about, state = facts.server, "serving" if facts.serving else "not serving"
-    return printable(
-        f"{state}, licorne {about.version} ({about.form}), up since {shown_time(about.started_time)}"
-    )
+    about = facts.server
+    return printable(f"licorne {about.version} ({about.form}), up since {shown_time(about.started_time)}")
 
 
 def members_text(facts: Facts) -> str:
     """The members by state; empty for a server that is alone."""
     bad = [f"{one.name} is {one.state}" for one in facts.members if one.state != "active"]
-    parts = [_count(len(facts.members), "member"), *bad] if facts.members else []
-    return printable(", ".join([*parts, *filter(None, [facts.problem])]))
+    return printable(", ".join([_count(len(facts.members), "member"), *bad])) if facts.members else ""
 
 
 def rms_text(facts: Facts) -> str:
-    """The RMs that are connected, and those that are not."""
-    gone = [Of("", rm.rm_id, rm) for rm in facts.rms if not rm.connected]
-    text = f"{len(facts.rms) - len(gone):,} of {len(facts.rms):,} connected"
-    lost = named(gone, lambda of: f"{of.name} has not been for {age(of.item.since)}")
-    return f"{text}: {lost}" if lost else text
-
-
-def partitions_text(facts: Facts) -> str:
-    """The partitions in which nothing is scheduled at present."""
-    held = [Of("", one.name, one) for one in facts.partitions if one.holds]
-    return named(held, lambda of: f"{of.name} is on hold: {', '.join(of.item.holds)}")
-
-
-def starving_text(of: Of) -> str:
-    """``root.etl (vcore 69 of 300)``."""
-    queue = of.item
-    lacks = [
-        f"{name} {human_amount(name, queue.allocated.get(name, 0))} of {human_amount(name, least)}"
-        for name, least in queue.guaranteed.items()
-        if queue.allocated.get(name, 0) < least and queue.pending.get(name, 0) > 0
-    ]
-    return f"{of.name} ({', '.join(lacks)})"
+    """How many of the RMs are connected."""
+    return f"{sum(rm.connected for rm in facts.rms):,} of {len(facts.rms):,} connected"
 
 
 def nodes_text(facts: Facts) -> str:
@@ -163,20 +155,17 @@ def plain(facts: Facts) -> dict[str, Any]:
 
     return {
         "needsLook": facts.needs_look,
+        "health": to_plain(facts.health),
         "server": to_plain(facts.server),
-        "serving": facts.serving,
         "members": list(map(to_plain, facts.members)),
-        "problem": facts.problem,
         "rms": list(map(to_plain, facts.rms)),
         "partitions": list(map(to_plain, facts.partitions)),
-        "starving": rows(facts.starving),
         "stopped": rows(facts.stopped),
         "nodes": facts.nodes,
         "reservedNodes": facts.reserved,
         "outNodes": rows(facts.out),
         "held": rows(facts.held),
         "reasons": to_plain(facts.reasons),
-        "budgetsOver": list(map(to_plain, facts.over)),
         "changes": [change._asdict() for change in facts.changes],
         "isCut": facts.is_cut,
     }
@@ -203,18 +192,22 @@ def print_screen(facts: Facts, lines: Sequence[Line], args: argparse.Namespace, 
     else:
         if again:
             print()
-        print_segments(list(laid_out(lines, facts.needs_look)))
+        counting = sum(one.severity != "ok" for one in facts.health.findings)
+        print_segments(list(laid_out(lines, 1 + counting if counting else 0)))
     sys.stdout.flush()
 
 
-def laid_out(lines: Sequence[Line], bad: Container[str]) -> Iterator[list[tuple[str, str]]]:
-    """Each line with its command in parentheses; a terminal breaks it, below its first word."""
+def laid_out(lines: Sequence[Line], bad: int) -> Iterator[list[tuple[str, str]]]:
+    """Each line with its command in parentheses; a terminal breaks it, below its first word.
+
+    The first `bad` lines are marked.
+    """
     names = max(len(line.name) for line in lines)
     margin = len("!  ") + names + len("  ")
     width = max(1, terminal_width() - margin) if is_terminal(sys.stdout) else sys.maxsize
-    for line in lines:
+    for number, line in enumerate(lines):
         first, *more = folded(f"{line.text} ({line.command})" if line.command else line.text, width, width)
-        mark = "!" if line.name in bad else " "
+        mark = "!" if number < bad else " "
         yield [(f"{mark}  ", "bold red"), (f"{line.name:<{names}}  ", "bold"), (first, "")]
         yield from ([(" " * margin, ""), (piece, "")] for piece in more)
 

@@ -14,11 +14,11 @@ from licorne.v1.admin_pb2 import ConfigurationRevision, ListConfigurationsReques
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2 import (
     Application,
-    Budget,
+    GetHealthRequest,
+    GetHealthResponse,
     GetServerRequest,
     GetServerResponse,
     ListApplicationsRequest,
-    ListBudgetsRequest,
     ListNodesRequest,
     ListPartitionsRequest,
     ListQueuesRequest,
@@ -52,9 +52,6 @@ NOT_FOR_US = frozenset(
     }
 )
 """Codes of what the caller may not see, or what this server does not have."""
-SERVING = b"\x08\x01"
-"""``SERVING`` as an answer of ``grpc.health.v1``."""
-
 M = TypeVar("M", bound=Message)
 
 
@@ -80,14 +77,11 @@ class Facts:
     """Everything that the screen shows."""
 
     server: GetServerResponse
-    serving: bool
+    health: GetHealthResponse
+    """The verdict of the server. The other facts are read after it, one by one."""
     members: list[Member] = field(default_factory=list)
-    problem: str = ""
-    """Why the members may not be up to date."""
     rms: list[ResourceManager] = field(default_factory=list)
     partitions: list[Partition] = field(default_factory=list)
-    starving: list[Of] = field(default_factory=list)
-    """Leaves below their guarantee in which asks wait for what is guaranteed."""
     stopped: list[Of] = field(default_factory=list)
     nodes: int = 0
     out: list[Of] = field(default_factory=list)
@@ -96,33 +90,26 @@ class Facts:
     """Nodes with a reservation."""
     held: list[Of] = field(default_factory=list)
     reasons: ListReasonsResponse = field(default_factory=ListReasonsResponse)
-    over: list[Budget] = field(default_factory=list)
-    """Budgets of which more is used than there is."""
     changes: list[Change] = field(default_factory=list)
     is_cut: bool = False
     """True if not all queues, nodes and applications were read."""
 
     @property
     def needs_look(self) -> list[str]:
-        """The parts that are not well, by their names on the screen."""
-        bad = {
-            "server": not self.serving,
-            "members": bool(self.problem) or any(one.state == "gone" for one in self.members),
-            "rms": not all(rm.connected for rm in self.rms),
-            "partitions": any(one.holds for one in self.partitions),
-            "starving": bool(self.starving),
-            "budgets": bool(self.over),
-        }
-        return [name for name, is_bad in bad.items() if is_bad]
+        """The concerns of findings that count, the worst first."""
+        return list(dict.fromkeys(one.concern for one in self.health.findings if one.severity != "ok"))
 
 
 def gathered(channel: grpc.Channel, args: argparse.Namespace) -> Facts:
     """Ask for everything; what the caller may not see is left out."""
     state, admin, timeout = StateStub(channel), AdminStub(channel), args.timeout
-    facts = Facts(state.GetServer(GetServerRequest(), timeout=timeout), _is_serving(channel, timeout))
+    facts = Facts(
+        state.GetServer(GetServerRequest(), timeout=timeout),
+        state.GetHealth(GetHealthRequest(), timeout=timeout),
+    )
     members = if_allowed(lambda: admin.ListMembers(ListMembersRequest(), timeout=timeout))
     if members is not None:
-        facts.members, facts.problem = list(members.members), members.problem
+        facts.members = list(members.members)
     facts.rms = list(all_rms(state, timeout))
     facts.partitions = list(state.ListPartitions(ListPartitionsRequest(), timeout=timeout).partitions)
     busiest = sorted(facts.partitions, key=lambda one: (-one.pending_asks, one.name))
@@ -133,8 +120,6 @@ def gathered(channel: grpc.Channel, args: argparse.Namespace) -> Facts:
     rows = _rows(state.ListApplications, ListApplicationsRequest, "applications", names, timeout)
     add_applications(facts, bounded(facts, rows))
     facts.reasons = state.ListReasons(ListReasonsRequest(), timeout=timeout)
-    budgets = pages(state.ListBudgets, ListBudgetsRequest(), timeout)
-    facts.over = [one for page in budgets for one in page.budgets if is_over(one)]
     for rm in facts.rms[:MOST_RMS]:
         add_revisions(facts, rm.rm_id, admin, timeout)
     facts.changes = sorted(facts.changes, reverse=True)[:MOST_CHANGES]
@@ -149,12 +134,6 @@ def if_allowed(call: Callable[[], M]) -> M | None:
         if error.code() in NOT_FOR_US:
             return None
         raise
-
-
-def _is_serving(channel: grpc.Channel, timeout: float) -> bool:
-    """True if the server says that RMs may be sent here."""
-    check: Any = channel.unary_unary("/grpc.health.v1.Health/Check")
-    return bool(check(b"", timeout=timeout) == SERVING)
 
 
 def _rows(
@@ -179,11 +158,6 @@ def bounded(facts: Facts, rows: Iterator[tuple[str, Any]]) -> Iterator[tuple[str
 def add_queues(facts: Facts, rows: Iterable[tuple[str, Queue]]) -> None:
     """Add what is to be told of queues."""
     for partition, queue in rows:
-        if queue.is_leaf and any(
-            queue.allocated.get(name, 0) < least and queue.pending.get(name, 0) > 0
-            for name, least in queue.guaranteed.items()
-        ):
-            facts.starving.append(Of(partition, queue.path, queue))
         if queue.HasField("stop") or queue.state == "Stopped":
             facts.stopped.append(Of(partition, queue.path, queue))
             _note(facts, queue.stop, f"queue {queue.path} stopped")
@@ -211,11 +185,6 @@ def add_applications(facts: Facts, rows: Iterable[tuple[str, Application]]) -> N
             _note(facts, app.hold, f"application {app.application_id} held")
         if app.HasField("change"):
             _note(facts, app.change, f"application {app.application_id} changed")
-
-
-def is_over(budget: Budget) -> bool:
-    """True if more of a budget is charged than there is."""
-    return any(value < 0 for value in budget.unassigned.values())
 
 
 def add_revisions(facts: Facts, rm_id: str, admin: AdminStub, timeout: float) -> None:

@@ -99,7 +99,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=shape,
         default={},
         metavar="NAME=AMOUNT,…",
-        help="what a member wants (default: as the first waiting topology gang, or the largest waiting ask)",
+        help="what a member wants (default: as the first waiting topology gang, or the largest waiting ask "
+        "that has room)",
     )
     add_listing_arguments(parser, DOMAINS, watch=False)
     add_connection_arguments(parser, partition=True, forms=())
@@ -156,7 +157,7 @@ def is_inside(path: str, domain: str) -> bool:
 def in_one_line(answer: ListTopologyResponse, domains: Sequence[TopologyDomain]) -> str:
     """``a gang of 8 members of memory=8Gi,vcore=2 would start now in zone-a, one of 4 in zone-a/rack-1``."""
     if not answer.shape:
-        return "nothing waits that has a shape: name one with --shape"
+        return "no ask waits that could start: give the size of a member with --shape"
     best = largest(domains)
     found = [best[level] for level in answer.levels if level in best and best[level].slots]
     wanted = human_resources(answer.shape)

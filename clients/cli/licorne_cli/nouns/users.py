@@ -1,17 +1,15 @@
 """`licorne users`: usage and limits of users or groups, queue by queue."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-import grpc
-
 from licorne.v1.state_pb2 import USAGE_OF_GROUPS, USAGE_OF_USERS, ListUsageRequest, QueueUsage, Usage
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import add_connection_arguments, chosen_partition, pages, served
-from licorne_cli.output.listing import Column, Listing, add_listing_arguments
-from licorne_cli.output.printer import print_or_watch
+from licorne_cli.connection.channel import pages
+from licorne_cli.nouns.noun import Noun
+from licorne_cli.output.listing import Column, Listing
 from licorne_cli.output.shares import decayed, decayed_key
 from licorne_cli.output.text import NOTHING, human_resources
 
@@ -62,31 +60,27 @@ USERS = Listing[Usage](
 GROUPS = replace(USERS, kind="group", columns=(replace(USERS.columns[0], header="GROUP"), *USERS.columns[1:]))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne users`."""
-    parser.add_argument("name", nargs="?", default="", metavar="USER", help="only this one")
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Add the option that chooses the list."""
     parser.add_argument("--groups", action="store_true", help="groups instead of users")
-    add_listing_arguments(parser, USERS)
-    add_connection_arguments(parser, forms=())
 
 
-def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Print users or groups by name, root before the queues below it."""
-    stub = StateStub(channel)
-    partition = chosen_partition(stub, args)
-    listing = GROUPS if args.groups else USERS
-    print_or_watch(listing, lambda: found_usages(stub, args, partition), args)
-
-
-run = served(show)
-
-
-def found_usages(stub: StateStub, args: argparse.Namespace, partition: str) -> Sequence[Usage]:
-    """The usage of all users or groups, page by page."""
+def found_usages(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[Usage]:
+    """The usage of all users or groups, or of a named one, root before the queues below it."""
     request = ListUsageRequest(
         partition=partition,
         kind=USAGE_OF_GROUPS if args.groups else USAGE_OF_USERS,
-        name=args.name.removeprefix("group/" if args.groups else "user/"),
+        name=args.name.removeprefix("group/"),
     )
-    found = pages(stub.ListUsage, request, args.timeout)
-    return [usage for page in found for usage in page.usages]
+    for page in pages(stub.ListUsage, request, args.timeout):
+        yield from page.usages
+
+
+def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
+    """Print users or groups; the server knows a name, or refuses it."""
+    del name
+    (replace(NOUN, listing=GROUPS) if args.groups else NOUN).print(stub, args)
+
+
+NOUN = Noun(listing=USERS, about="only this one", items=found_usages, filters=add_filters, show=show)
+add_arguments, run = NOUN.add_arguments, NOUN.run

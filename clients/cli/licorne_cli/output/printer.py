@@ -15,10 +15,17 @@ import grpc
 from licorne_cli.connection.channel import UNREACHABLE_CODES
 from licorne_cli.failures import NotFoundError
 from licorne_cli.output.listing import Column, Listing, T
-from licorne_cli.output.text import DATA_FORMS, NOTHING, Table, print_data, print_yaml, printable, say
+from licorne_cli.output.text import (
+    DATA_FORMS,
+    NOTHING,
+    Table,
+    print_data,
+    print_yaml,
+    printable,
+    say,
+    shown_clock,
+)
 
-CLOCK = "%H:%M:%S"
-"""Time of a look, in that of this machine."""
 ADDED = "ADDED"
 MODIFIED = "MODIFIED"
 DELETED = "DELETED"
@@ -101,7 +108,7 @@ class Printer(Generic[T]):
             if self._times:
                 headers, heads = ["TIME", *headers], heads + 1
             self._table = Table(headers, heads=heads, with_headers=self._headers, widths=self._widths)
-        first = [time.strftime(CLOCK)] if self._times else []
+        first = [shown_clock(time.time())] if self._times else []
         first += [event] if self._events else []
         self._table.print([[*first, *(column.cell(row) for column in self._columns)] for row in rows])
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 NOTHING = "-"
 GAP = 2
 """Blanks between two columns."""
+SHORTEST_NAME = 16
+"""Cells of a name without its middle, at least."""
 LIST_GAP = 3
 """Blanks between the values of an item in a list."""
 INDENT = "  "
@@ -243,9 +245,9 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, heads:
 class Table:
     """A table on stdout that may grow. All cells are made printable.
 
-    Without a terminal long lines are not cut, as in kubectl. On a terminal that is too narrow the table
-    becomes a list: the first `heads` cells of a row in a line, and below it the other cells that are
-    not empty, with their headers. The first rows decide between table and list.
+    Without a terminal nothing is cut, as in kubectl. On a terminal that is too narrow long names lack
+    their middle. If that is not enough the table becomes a list: the first `heads` cells of a row in a
+    line, and below it the other cells that are not empty, with their headers. The first rows decide.
     """
 
     def __init__(
@@ -261,6 +263,7 @@ class Table:
         self._heads = max(heads, 1)
         self._with_headers = with_headers
         self._widths = list(widths)
+        self._cut: dict[int, int] = {}
         self._is_list = False
         self._begun = False
 
@@ -270,18 +273,52 @@ class Table:
         first = [self._headers] if self._with_headers and not self._begun else []
         fresh = widths_of([self._headers if self._with_headers else [""] * len(self._headers), *cells])
         self._widths = [max(pair) for pair in zip_longest(self._widths, fresh, fillvalue=0)]
-        if not self._begun:
-            total = sum(self._widths) + GAP * (len(self._widths) - 1)
-            self._is_list = is_terminal(sys.stdout) and total > terminal_width()
+        if not self._begun and is_terminal(sys.stdout):
+            excess = sum(self._widths) + GAP * (len(self._widths) - 1) - terminal_width()
+            self._cut = narrowed(self._headers, cells, self._widths, excess)
+            self._is_list = excess > 0 and not self._cut
         self._begun = True
         if self._is_list:
             for row in cells:
                 print_segments(listed(self._headers, row, self._heads, terminal_width()))
             return
+        for column, width in self._cut.items():
+            self._widths[column] = width
+            for row in cells:
+                row[column] = without_middle(row[column], width)
         lines = padded([*first, *cells], self._widths)
         styled = [[(cell, "bold") for cell in line] for line in lines[: len(first)]]
         styled += [[(c, CELL_STYLES.get(c.rstrip(), "")) for c in line] for line in lines[len(first) :]]
         print_segments(styled)
+
+
+def narrowed(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], excess: int
+) -> dict[int, int]:
+    """Smaller widths of the columns of names, which make a table narrower by `excess`; none if it cannot be.
+
+    The widest lose first. A name is a single word, and no amount such as ``vcore=1``.
+    """
+    least = {
+        number: max(SHORTEST_NAME, cell_len(headers[number]))
+        for number, column in enumerate(zip(*rows, strict=True))
+        if not any(" " in cell or "=" in cell for cell in column)
+    }
+    found = {number: widths[number] for number in least}
+    for _ in range(excess):
+        widest = max(found, key=lambda number: found[number] - least[number], default=None)
+        if widest is None or found[widest] <= least[widest]:
+            return {}
+        found[widest] -= 1
+    return {number: width for number, width in found.items() if width < widths[number]}
+
+
+def without_middle(name: str, width: int) -> str:
+    """A name of at most this width: half of it is the end, in which most names differ."""
+    if cell_len(name) <= width:
+        return name
+    end = width // 2
+    return f"{name[: width - end - 1]}…{name[-end:]}"
 
 
 Segment = tuple[str, str]
@@ -379,6 +416,11 @@ def shown_time(nanoseconds: int) -> str:
     """UTC to the millisecond."""
     moment = datetime.fromtimestamp(nanoseconds // 10**6 / 1e3, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def shown_clock(seconds: float) -> str:
+    """The time of day in UTC: ``14:13:20Z``."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%SZ")
 
 
 AGREED = ("y", "yes")

@@ -1,4 +1,1 @@
-"""The parser and its commands, types of arguments, and completion by shells.
-
-`completion` is the command; `completion_scripts` writes the script of each shell.
-"""
+"""The parser and its commands, types of arguments, and completion by shells."""

@@ -1,24 +1,32 @@
-"""`licorne completion`: the script with which a shell completes our commands.
+"""`licorne completion`, and what a shell is offered that completes our commands.
 
-The script has commands, options and their choices. For names of queues, nodes and other items it calls
-`licorne completion names`. That asks the server, and prints nothing if the server does not answer at once.
-These names are untrusted, so the scripts quote them and never let the shell expand them.
+argcomplete has the scripts of the shells: they run `licorne` with the line typed so far, and `complete`
+answers. Names of queues, nodes and other items are asked of the server, which has a second for its answer.
+They are untrusted: control characters in them are escaped, and argcomplete quotes them for the shell.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from functools import partial
 from io import StringIO
+from typing import Any
+
+from argcomplete import autocomplete
+from argcomplete.completers import FilesCompleter
+from argcomplete.lexers import split_line
+from argcomplete.shell_integration import shellcode
 
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import add_connection_arguments, partitions_of, with_channel
 from licorne_cli.failures import OK
 from licorne_cli.output.text import while_read
-from licorne_cli.parsing.completion_scripts import CommandSpec, bash, fish, specs_of, zsh
-from licorne_cli.parsing.parser import Offering, did_you_mean
+from licorne_cli.parsing.parser import Offering, Parser, verbs_of
 
-SHELLS: dict[str, Callable[[Sequence[CommandSpec]], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
-NAMES = "names"
+SHELLS = ("bash", "zsh", "fish")
 EXAMPLES = (
     ("licorne completion bash > ~/.local/share/bash-completion/completions/licorne", "for bash"),
     ("licorne completion zsh > ~/.zfunc/_licorne", "for zsh, where ~/.zfunc is in its fpath"),
@@ -36,66 +44,76 @@ LISTED_BY = {
     "CONTEXT": ("context", "list"),
 }
 """The command that lists the names of each kind, by the metavar of arguments."""
+PARTITION, FILE = "PARTITION", "FILE"
 PATIENCE = 1.0
 """Timeout in seconds, unless `--timeout` was typed."""
+SPECIAL = re.compile(r"([^\w@%+=:,./-])")
+"""Characters of a word that a shell would not take as they are."""
+
+Place = Callable[[Sequence[str]], tuple[Parser, list[str]]]
+"""Finds the parser of a command line, and the words that are left for it."""
+Run = Callable[[list[str], argparse.Namespace], object]
+"""Runs a command, with other values of its options."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne completion`."""
-    shell = Offering(shell_or_names, tuple(SHELLS))
-    parser.add_argument("shell", type=shell, metavar="SHELL", help=", ".join(SHELLS))
-    words = parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    words.required = False
-
-
-def shell_or_names(text: str) -> str:
-    """The argument type of a shell, or of `names`, which the scripts use."""
-    if text not in (*SHELLS, NAMES):
-        meant = did_you_mean(text, SHELLS)
-        known = ", ".join(SHELLS)
-        raise argparse.ArgumentTypeError(f"{text} is no shell{meant or ';'} there are {known}")
-    return text
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the script, or names for the script."""
-    from licorne_cli.commands import installed_commands, parser_for
-
+    """Print the script of a shell."""
     with while_read():
-        if args.shell == NAMES:
-            for name in names_of(args.words, parser_for):
-                print(name)
-        else:
-            print(SHELLS[args.shell](specs_of(parser_for(*installed_commands()))), end="")
+        print(shellcode(["licorne"], shell=args.shell, complete_arguments=["-o", "nospace"]), end="")
     return OK
 
 
-def names_of(words: Sequence[str], parser_for: Callable[[str], argparse.ArgumentParser]) -> list[str]:
-    """The names of the kind in the first word; the other words are the line typed so far.
+def complete(place: Place, run: Run) -> None:
+    """Answer the shell, and exit.
 
-    Only the connection options of that line matter. Failures are silent.
+    argcomplete sees the words behind the command alone, because it does not know options before a verb.
     """
-    kind, *typed = words or ["", ""]
+    line, point = os.environ["COMP_LINE"], int(os.environ["COMP_POINT"])
+    quote, prefix, _, [_, *typed], _ = split_line(line, point)
+    parser, words = place(typed)
+    current = f"{quote}{prefix}" if quote else SPECIAL.sub(r"\\\1", prefix)
+    line = f"{shlex.join(['licorne', *words])} {current}"
+    os.environ.update(COMP_LINE=line, COMP_POINT=str(len(line)))
+    offered: Any = partial(values, typed=typed, run=run)
+    autocomplete(parser, always_complete_options=False, default_completer=offered)
+
+
+def values(
+    prefix: str,
+    action: argparse.Action,
+    parser: argparse.ArgumentParser,
+    *,
+    typed: Sequence[str],
+    run: Run,
+    **_: object,
+) -> Mapping[str, str]:
+    """The values of an argument that begins so, each with its meaning; verbs of a noun beside its names."""
+    if isinstance(action.type, Offering):
+        return dict.fromkeys(action.type.words, "")
+    if action.metavar == FILE:
+        return dict.fromkeys(FilesCompleter()(prefix), "")
+    found = dict.fromkeys(names_of(str(action.metavar), typed, run), "")
+    return found if action.option_strings else verbs_of(parser) | found
+
+
+def names_of(kind: str, typed: Sequence[str], run: Run) -> Iterable[str]:
+    """The names of a kind, by the options of the connection that were typed; none after a failure."""
     connection = argparse.ArgumentParser(exit_on_error=False, add_help=False)
     add_connection_arguments(connection, forms=())
-    with redirect_stdout(StringIO()) as printed, redirect_stderr(StringIO()):
-        try:
-            where, _ = connection.parse_known_args(typed)
-            where.timeout = where.timeout if "--timeout" in typed else PATIENCE
-            if kind == "PARTITION":
-                where.partition = ""
-                with_channel(
-                    where, lambda channel: print(*partitions_of(StateStub(channel), where), sep="\n")
-                )
-                return printed.getvalue().splitlines()
-            command = LISTED_BY[kind]
-            asked = parser_for(command[0]).parse_args([*command, "-o", "name"])
-            if kind != "CONTEXT":
-                for name, value in vars(where).items():
-                    setattr(asked, name, value)
-            from licorne_cli.commands import command_of
-
-            command_of(command[0]).run(asked)
-        except (argparse.ArgumentError, SystemExit, KeyError):
-            return []
+    printed = StringIO()
+    with redirect_stdout(printed), redirect_stderr(StringIO()), suppress(argparse.ArgumentError, SystemExit):
+        # The last word may be an option, whose value is being typed.
+        where, _ = connection.parse_known_args([*typed, ""])
+        where.timeout = where.timeout if "--timeout" in typed else PATIENCE
+        if kind == PARTITION:
+            where.partition = ""
+            with_channel(where, lambda channel: print(*partitions_of(StateStub(channel), where), sep="\n"))
+            return printed.getvalue().splitlines()
+        if kind in LISTED_BY:
+            run([*LISTED_BY[kind], "-o", "name"], where)
     return [line.partition("/")[2] for line in printed.getvalue().splitlines()]

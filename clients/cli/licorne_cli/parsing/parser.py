@@ -3,7 +3,7 @@
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import isfinite
@@ -46,13 +46,8 @@ class Parser(argparse.ArgumentParser):
 
         Exits after an error, or after the output of `--help` and the like.
         """
-        parser, known = self, argparse.Namespace()
-        words, above = list(given), []
-        while (at := parser._place_of_command(words)) is not None:
-            action, child = dict(commands_of(parser))[words[at]]
-            setattr(known, action.dest, words.pop(at))
-            above.append(parser)
-            parser = child
+        known = argparse.Namespace()
+        above, parser, words = self.descend(given, known)
         if parser._needs_command():
             parser._expect_command(words)
             return parser.parse_args(words, known)
@@ -63,6 +58,31 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             parser.error(parser._problem_of(unknown, words, above))
         return args
+
+    def descend(
+        self, given: Sequence[str], known: argparse.Namespace
+    ) -> tuple[list["Parser"], "Parser", list[str]]:
+        """The parsers above that of the command in these words, that parser, and the words for it.
+
+        `known` gets the command and its verb.
+        """
+        parser, words, above = self, list(given), []
+        while (at := parser._place_of_command(words)) is not None:
+            action, child = dict(commands_of(parser))[words[at]]
+            setattr(known, action.dest, words.pop(at))
+            above.append(parser)
+            parser = child
+        return above, parser, words
+
+    def length_of_options(self, words: Sequence[str]) -> int:
+        """The number of words at the beginning that are options, of a verb too, and their values."""
+        at = 0
+        options = dict(self._option_string_actions)
+        for _, (_, child) in commands_of(self):
+            options = {**child._option_string_actions, **options}
+        while at < len(words) and (option := options.get(words[at].partition("=")[0])):
+            at += 1 if option.nargs == 0 or "=" in words[at] else 2
+        return at
 
     def _get_positional_actions(self) -> list[argparse.Action]:
         """The words that argparse itself is to find."""
@@ -76,12 +96,9 @@ class Parser(argparse.ArgumentParser):
     def _place_of_command(self, words: Sequence[str]) -> int | None:
         """The place of the subcommand among the words; None for none.
 
-        Options may stand before a verb, because the list has the same ones.
+        Options may stand before a verb.
         """
-        at = 0
-        if not self._needs_command():
-            while at < len(words) and (option := self._option_string_actions.get(words[at])):
-                at += 1 if option.nargs == 0 else 2
+        at = 0 if self._needs_command() else self.length_of_options(words)
         return at if at < len(words) and words[at] in dict(commands_of(self)) else None
 
     def _expect_command(self, words: Sequence[str]) -> None:
@@ -89,14 +106,14 @@ class Parser(argparse.ArgumentParser):
         if not words:
             self.print_help(sys.stderr)
             self.exit(USAGE)
+        if words[0].startswith("-") and words[0].partition("=")[0] not in self._option_string_actions:
+            self.error(f"unknown option {words[0].partition('=')[0]}{self._meant(words)}")
         commands = dict(commands_of(self))
-        if words[0] not in commands and words[1:] and words[1] in commands:
-            verb = words[:1] if words[0] in dict(commands_of(commands[words[1]][1])) else ()
-            meant = " ".join([self.prog, words[1], *verb, *words[2:]])
+        noun = next((name for name in commands if name in (*words[1:2], *(f"{w}s" for w in words[1:2]))), "")
+        if words[0] not in commands and noun:
+            verb = words[:1] if words[0] in dict(commands_of(commands[noun][1])) else ()
+            meant = " ".join([self.prog, noun, *verb, *words[2:]])
             self.error(f"{words[0]!r} is no command, did you mean {meant}?")
-        option = words[0].partition("=")[0]
-        if option.startswith("--") and not any(flag.startswith(option) for flag in self._flags()):
-            self.error(f"{option} stands before the command: options stand behind it")
 
     def _problem_of(self, unknown: Sequence[str], words: Sequence[str], above: Sequence["Parser"]) -> str:
         """The message for words and options that are not known here."""
@@ -147,6 +164,16 @@ def commands_of(
                 yield name, (action, child)
 
 
+def verbs_of(parser: argparse.ArgumentParser) -> dict[str, str]:
+    """The verbs of a noun, each with its purpose."""
+    return {
+        verb.dest: verb.help or ""
+        for action in parser._actions
+        if isinstance(action, ForVerbs)
+        for verb in action._get_subactions()
+    }
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``, did you mean queues?`` for a word that is similar to a known one; else empty."""
     meant = similar(word, known)
@@ -159,7 +186,33 @@ def similar(word: str, known: Iterable[str]) -> str:
     word = word.lstrip("-").lower()[:LONGEST]
     longer = [name for name in spelt if word and name.startswith(word)]
     meant = longer or get_close_matches(word, list(spelt), n=1, cutoff=LIKENESS)
-    return spelt[meant[0]] if meant else ""
+    # Nobody who wants to undo something is told how to do it.
+    return spelt[meant[0]] if meant and word != f"un{meant[0]}" else ""
+
+
+class Catalogue(Parser):
+    """The parser of all commands, whose help lists them in groups."""
+
+    groups: Mapping[str, Sequence[str]] = {}
+
+    def format_help(self) -> str:
+        """The usage, the commands by group, and the options."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        [commands] = (action for action in self._actions if isinstance(action, ForCommands))
+        listed = {action.dest: action for action in commands._get_subactions()}
+        grouped = [name for names in self.groups.values() for name in names]
+        others = [name for name in listed if name not in grouped]
+        for title, names in {**self.groups, "others": others}.items():
+            formatter.start_section(title)
+            formatter.add_arguments([listed[name] for name in names if name in listed])
+            formatter.end_section()
+        formatter.start_section("options")
+        formatter.add_arguments([action for action in self._actions if action is not commands])
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
 
 MAX_DIGITS = 19

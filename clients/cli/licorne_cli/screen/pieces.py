@@ -1,16 +1,16 @@
-"""Parts of a picture: characters, text cut and padded by cells, bars, and marks.
+"""Parts of a screen: bars, percentages, marks, and names cut by cells.
 
-A wide character takes two cells of a terminal, an accent none. A bar shows the used part of a maximum,
-and the end of the guarantee. Marks are short texts about problems of a queue, a partition or an RM.
+A bar shows the used part of a maximum, and the end of the guarantee. Marks are short texts about problems
+of a queue, a partition or an RM. A wide character takes two cells of a terminal, an accent none.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from licorne_cli.output.text import BYTE_PREFIX, BYTE_RESOURCES, human_amount, printable, shown_time
+from licorne_cli.output.text import human_amount, is_in_bytes, printable, shown_time
 from licorne_cli.screen.tree import Cluster, Node
 
 
@@ -28,8 +28,6 @@ class Glyphs:
     parts: str
     expanded: str
     collapsed: str
-    up: str
-    down: str
 
 
 UNICODE = Glyphs(
@@ -40,8 +38,6 @@ UNICODE = Glyphs(
     parts="▏▎▍▌▋▊▉",
     expanded="▾",
     collapsed="▸",
-    up="↑",
-    down="↓",
 )
 ASCII = Glyphs(
     used="#",
@@ -51,8 +47,6 @@ ASCII = Glyphs(
     parts="",
     expanded="-",
     collapsed="+",
-    up="up:",
-    down="down:",
 )
 
 
@@ -129,37 +123,26 @@ def unit(resource: str) -> str:
     """The displayed unit of a resource: ``cores``, ``bytes``, ``count``."""
     if resource == "vcore":
         return "cores"
-    is_bytes = resource in BYTE_RESOURCES or resource.startswith(BYTE_PREFIX)
-    return "bytes" if is_bytes else "count"
+    return "bytes" if is_in_bytes(resource) else "count"
 
 
 def cluster_marks(cluster: Cluster) -> Iterator[str]:
     """The marks of a partition and of its RM, each a sentence."""
     rm, partition = cluster.rm, cluster.partition
     if rm is not None and not rm.connected:
-        since = shown_time(rm.since).partition(".")[0].replace("T", " ")
-        yield f"RM lost: no stream since {since} UTC, its books are kept"
+        yield f"RM lost: no stream since {shown_time(rm.since)}, its books are kept"
     if partition.holds:
         yield f"on hold: {printable(', '.join(partition.holds))}"
     if partition.state != ACTIVE:
         yield f"partition {partition.state.lower()}"
 
 
+def all_marks(clusters: Iterable[Cluster]) -> list[str]:
+    """The marks of all partitions, each with its name."""
+    return [f"! {printable(one.name)}: {mark}" for one in clusters for mark in cluster_marks(one)]
+
+
 CUT = "…"
-
-
-def fill(text: str, cells: int, *, right: bool = False) -> str:
-    """The text in exactly this number of cells: padded, or shortened at its end."""
-    text = cut(text, cells)
-    room = " " * (cells - cell_len(text))
-    return room + text if right else text + room
-
-
-def cut(text: str, cells: int) -> str:
-    """The text in at most this number of cells; an ellipsis replaces its end."""
-    if cell_len(text) <= cells:
-        return text
-    return _start(text, cells - 1) + CUT if cells > 0 else ""
 
 
 def squeeze(text: str, cells: int) -> str:
@@ -183,44 +166,6 @@ def _start(text: Iterable[str], cells: int) -> str:
             break
         found += character
     return found
-
-
-def wrapped(text: str, cells: int, most: int) -> list[str]:
-    """The text in at most `most` lines, broken at blanks; an ellipsis replaces its end.
-
-    A word that is longer than a line is broken. A line has at least two cells.
-    """
-    cells = max(cells, 2)
-    lines = [""]
-    for word in text.split():
-        joined = f"{lines[-1]} {word}" if lines[-1] else word
-        if cell_len(joined) <= cells:
-            lines[-1] = joined
-            continue
-        if lines[-1]:
-            lines.append("")
-        rest = word
-        while cell_len(rest) > cells:
-            lines[-1] = _start(rest, cells)
-            rest = rest[len(lines[-1]) :]
-            lines.append("")
-        lines[-1] = rest
-        if len(lines) > most:
-            break
-    if len(lines) <= most:
-        return lines
-    return [*lines[: most - 1], cut(f"{lines[most - 1]}{CUT}", cells)] if most else []
-
-
-def fitting(pieces: Sequence[str], cells: int, gap: str = "  ") -> str:
-    """The first pieces that fit in a line; of the first piece at least its start."""
-    line = ""
-    for piece in filter(None, pieces):
-        if not line:
-            line = cut(piece, cells)
-        elif cell_len(line) + cell_len(gap) + cell_len(piece) <= cells:
-            line += gap + piece
-    return line
 
 
 WITHIN, BEYOND, PLAIN, FULL, ROOM = "green", "yellow", "cyan", "red", "dim"
@@ -274,3 +219,23 @@ def _colour(used: int, guaranteed: int, whole: int) -> str:
     if not guaranteed:
         return PLAIN
     return BEYOND if used > guaranteed else WITHIN
+
+
+def percent(used: int, whole: int) -> str:
+    """The used share: 100 % only from the maximum on; a dash if `whole` is zero."""
+    if not whole:
+        return "-" if not used else "over"
+    share = 100 * used // whole
+    return f"{share}%" if share or not used else "<1%"
+
+
+def legend(glyphs: Glyphs) -> Text:
+    """The meaning of the parts of a bar."""
+    parts = (
+        (glyphs.used, WITHIN, "within its guarantee"),
+        (glyphs.beyond, BEYOND, "beyond it"),
+        (glyphs.guarantee, ROOM, "guaranteed"),
+        (glyphs.used, PLAIN, "no guarantee"),
+        (glyphs.room, ROOM, "free"),
+    )
+    return Text("  ").join(Text.assemble((glyph, colour), f" {meaning}") for glyph, colour, meaning in parts)

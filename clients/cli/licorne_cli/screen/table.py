@@ -1,34 +1,26 @@
-"""The table of queues: the choice of columns by width, and the rows."""
+"""The table of queues: which columns fit a width, and the cells of each row."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from licorne_cli.output.text import human_amount
-from licorne_cli.screen.pieces import Glyphs, bar, fill, label, queue_marks, squeeze, unit
+from licorne_cli.screen.pieces import Glyphs, bar, label, percent, queue_marks, squeeze
 from licorne_cli.screen.tree import Key, Node
 
+PADDING = 2
+"""Blanks between two columns."""
 NARROW = 70
-GAP, NARROW_GAP = 2, 1
 NAME_LEAST, NAME_SHARE = 12, 4
 BAR_LEAST, BAR_MOST = 8, 40
 PERCENT = 5
 NOTE_LEAST, NOTE_SHARE = 8, 4
 RESOURCE_MOST, SHORT_RESOURCE_MOST = 14, 8
-BAR_HEADING = "USE OF MAX"
 GRAVE = ("at max", "over max", "full", "stopped")
 """Marks that begin with these are red; others are yellow."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """The settings of a table: its resource, empty for the dominant one of each queue."""
-
-    resource: str
-    collapsed: frozenset[Key]
-    glyphs: Glyphs
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +29,19 @@ class Column:
 
     heading: str
     cell: Callable[[Node, str], str]
-    unit: Callable[[str], str] = unit
     right: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A line of the table: a queue, and the resource that its bar and numbers are of."""
+
+    node: Node
+    resource: str
+    name: str
+    indent: int = 0
+    note: str = ""
+    style: str = ""
 
 
 def _amount_of(kind: str) -> Callable[[Node, str], str]:
@@ -70,151 +73,126 @@ USED = Column("USED", _amount_of("allocated"))
 GUARANTEED = Column("GUARANTEED", _amount_of("guaranteed"))
 MAX = Column("MAX", _max)
 PENDING = Column("PENDING", _amount_of("pending"))
-APPLICATIONS = Column("APPS", _applications, unit=lambda _: "run/all")
+APPLICATIONS = Column("APPS", _applications)
 
-BY_PRIORITY = (USED, MAX, PENDING, GUARANTEED, APPLICATIONS)
-"""Columns of numbers, the most important first."""
 BEFORE_NOTES = (RESOURCE, SHORT_RESOURCE, USED, MAX)
 """Columns for which a note is cut. The resource is first: without it numbers have no meaning."""
+BY_PRIORITY = (USED, MAX, PENDING, GUARANTEED, APPLICATIONS)
+"""Columns of numbers, the most important first."""
 IN_ORDER = (RESOURCE, SHORT_RESOURCE, USED, GUARANTEED, MAX, PENDING, APPLICATIONS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """The width of each part of a line, in cells."""
+def queue_rows(nodes: Iterable[Node], resource: str, collapsed: frozenset[Key], glyphs: Glyphs) -> list[Row]:
+    """A row for each queue; an empty resource means the dominant one of each."""
+    return [_queue_row(node, resource or node.dominant(), collapsed, glyphs) for node in nodes]
 
-    name: int
-    bar: int
-    note: int
-    columns: Sequence[tuple[Column, int]]
+
+def _queue_row(node: Node, resource: str, collapsed: frozenset[Key], glyphs: Glyphs) -> Row:
+    sign, hidden = "  " if node.depth else "", ""
+    if node.children:
+        shut = node.key in collapsed
+        sign = f"{glyphs.collapsed if shut else glyphs.expanded} "
+        hidden = f" ({node.below()})" if shut else ""
+    style = "" if node.queue.is_managed else "italic"
+    return Row(
+        node=node,
+        resource=resource,
+        name=f"{sign}{node.name}{hidden}",
+        indent=2 * node.depth,
+        note=", ".join(queue_marks(node, resource)),
+        style=style if node.depth else "bold",
+    )
+
+
+def resource_rows(node: Node, resources: Iterable[str]) -> list[Row]:
+    """A row for each of these resources of a queue."""
+    return [Row(node=node, resource=name, name=label(name)) for name in resources]
 
 
 class Table:
-    """The lines of some queues, `width` cells wide.
+    """The columns of some rows that fit into `width` cells, and the cells of each row.
 
-    Marks have room before numbers: a mark is never dropped, but may be cut.
+    Marks have room before most numbers: a mark is never dropped, but may be cut.
     """
 
-    def __init__(self, nodes: Sequence[Node], chosen: Chosen, width: int) -> None:
-        """`nodes` are the visible queues, which determine the widths of columns."""
-        self._chosen = chosen
-        self._width = width
-        self._gap = NARROW_GAP if width < NARROW else GAP
-        self._measures = {node.key: chosen.resource or node.dominant() for node in nodes}
-        self._notes = {node.key: ", ".join(queue_marks(node, self._measures[node.key])) for node in nodes}
-        self._layout = self._laid_out(nodes)
+    def __init__(self, rows: Sequence[Row], width: int, *, first: str, columns: Sequence[Column]) -> None:
+        """`first` is the heading of the names. The first columns are the last to be dropped."""
+        self._first = first
+        self._kept = [column for column in columns if column in BEFORE_NOTES]
+        self._others = [column for column in columns if column not in BEFORE_NOTES]
+        self._lay_out(rows, width)
 
-    def _laid_out(self, nodes: Sequence[Node]) -> Layout:
+    @classmethod
+    def of_queues(cls, rows: Sequence[Row], width: int) -> "Table":
+        """The table of queues."""
+        resource = SHORT_RESOURCE if width < NARROW else RESOURCE
+        return cls(rows, width, first="QUEUE", columns=(resource, *BY_PRIORITY))
+
+    @classmethod
+    def of_resources(cls, rows: Sequence[Row], width: int) -> "Table":
+        """The table of the resources of one queue."""
+        return cls(rows, width, first=RESOURCE.heading, columns=BY_PRIORITY[:-1])
+
+    def _lay_out(self, rows: Sequence[Row], width: int) -> None:
         """The widths: first the minimum, then columns as they fit, then more for name, note and bar."""
-        longest = max((cell_len(self._label(node)) for node in nodes), default=0)
-        note = max((cell_len(text) for text in self._notes.values()), default=0)
-        name = min(longest, max(NAME_LEAST, self._width // NAME_SHARE))
-        least = min(note, NOTE_LEAST)
-        note_now = min(note, max(NOTE_LEAST, self._width // NOTE_SHARE))
-        rest = self._width - name - 1 - BAR_LEAST - PERCENT - (note_now + self._gap if note_now else 0)
-        columns = []
-        for column in self._by_priority():
-            needed = self._needed(column, nodes)
-            spare = note_now - least if column in BEFORE_NOTES else 0
-            if rest + spare < needed + self._gap:
+        names = max((row.indent + cell_len(row.name) for row in rows), default=0)
+        notes = max((cell_len(row.note) for row in rows), default=0)
+        usual = NAME_LEAST if width < NARROW else width // NAME_SHARE
+        self._name = max(min(names, usual), len(self._first))
+        self._note = min(notes, NOTE_LEAST)
+        self._columns: list[tuple[Column, int]] = []
+        room = width - self._name - BAR_LEAST - PERCENT - 2 * PADDING
+        room -= self._note + PADDING if notes else 0
+        room = self._add(self._kept, rows, room)
+        noted = min(max(notes, 0), max(NOTE_LEAST, width // NOTE_SHARE)) - self._note
+        self._note += min(noted, room)
+        room = self._add(self._others, rows, room - min(noted, room))
+        grown = max(min(names - self._name, room // 2), 0)
+        noted = min(notes - self._note, room - grown)
+        self._name, self._note = self._name + grown, self._note + noted
+        self._bar = min(BAR_LEAST + room - grown - noted, BAR_MOST)
+        self._columns.sort(key=lambda item: IN_ORDER.index(item[0]))
+
+    def _add(self, columns: Sequence[Column], rows: Sequence[Row], room: int) -> int:
+        """Add the first columns that fit; returns the room that is left."""
+        for column in columns:
+            cells = (cell_len(column.cell(row.node, row.resource)) for row in rows)
+            needed = max(len(column.heading), *cells, 0)
+            if room < needed + PADDING:
                 break
-            rest -= needed + self._gap
-            columns.append((column, needed))
-        columns.sort(key=lambda item: IN_ORDER.index(item[0]))
-        note_now = max(note_now + min(rest, 0), least)
-        rest = max(rest, 0)
-        grown = min(longest - name, rest // 2)
-        noted = min(note - note_now, rest - grown)
-        return Layout(
-            name=name + grown,
-            note=note_now + noted,
-            bar=min(BAR_LEAST + rest - grown - noted, BAR_MOST),
-            columns=columns,
-        )
+            room -= needed + PADDING
+            self._columns.append((column, needed))
+        return max(room, 0)
 
-    def _by_priority(self) -> Sequence[Column]:
-        """The columns by priority, with that of the resource unless it is the same in all rows."""
-        if self._chosen.resource:
-            return BY_PRIORITY
-        return (SHORT_RESOURCE if self._width < NARROW else RESOURCE, *BY_PRIORITY)
+    def headings(self) -> list[tuple[Text, int]]:
+        """The names of the columns and their widths in cells."""
+        found = [(Text(self._first), self._name), (Text("USE OF MAX"), self._bar + PERCENT)]
+        for column, cells in self._columns:
+            found.append((Text(column.heading, justify="right" if column.right else "left"), cells))
+        return [*found, (Text("NOTE"), self._note)] if self._note else found
 
-    def _needed(self, column: Column, nodes: Sequence[Node]) -> int:
-        cells = (cell_len(column.cell(node, self._measures[node.key])) for node in nodes)
-        fixed = bool(self._chosen.resource)
-        heading = max(len(column.heading), cell_len(self._unit(column)) if fixed else 0)
-        return max(heading, *cells) if nodes else heading
-
-    def _unit(self, column: Column) -> str:
-        return squeeze(column.unit(self._chosen.resource), RESOURCE_MOST)
-
-    def headings(self) -> list[Text]:
-        """The names of the columns; below them resource and unit, if all rows have the same."""
-        layout = self._layout
-        measured = layout.bar + PERCENT
-        head = fill("QUEUE", layout.name) + " " + fill(BAR_HEADING, measured)
-        resource = squeeze(label(self._chosen.resource), measured)
-        units = " " * (layout.name + 1) + fill(resource, measured)
-        for column, cells in layout.columns:
-            head += " " * self._gap + fill(column.heading, cells, right=column.right)
-            units += " " * self._gap + fill(self._unit(column), cells, right=column.right)
-        if layout.note:
-            head += " " * self._gap + "NOTE"
-        lines = [Text(head, "bold")]
-        if self._chosen.resource:
-            lines.append(Text(units, "dim"))
-        return lines
-
-    def line(self, node: Node, *, is_chosen: bool = False) -> Text:
-        """The row of a queue; the row of the cursor has a highlighted name."""
-        layout, queue = self._layout, node.queue
-        resource = self._measures[node.key]
-        used, whole = queue.allocated.get(resource, 0), node.whole(resource)
-        due = queue.guaranteed.get(resource, 0)
-        found = Text()
-        found.append(fill(self._label(node, layout.name), layout.name), _name_style(node))
-        if is_chosen:
-            found.stylize("reverse")
-        found.append(" ")
-        found.append_text(bar(used, due, whole, layout.bar, self._chosen.glyphs))
-        found.append(fill(percent(used, whole), PERCENT, right=True))
-        for column, cells in layout.columns:
-            text = fill(column.cell(node, resource), cells, right=column.right)
-            found.append(" " * self._gap + text)
-        note = self._notes[node.key]
-        if note:
-            grave = note.startswith(GRAVE)
-            found.append(" " * self._gap)
-            found.append(fill(note, layout.note), "bold red" if grave else "yellow")
+    def cells(self, row: Row, glyphs: Glyphs) -> list[Text]:
+        """The cells of a row."""
+        node, resource = row.node, row.resource
+        indent = min(row.indent, self._name // 2)
+        used, whole = node.queue.allocated.get(resource, 0), node.whole(resource)
+        due = node.queue.guaranteed.get(resource, 0)
+        measured = bar(used, due, whole, self._bar, glyphs).append(f"{percent(used, whole):>{PERCENT}}")
+        name = set_cell_size(" " * indent + squeeze(row.name, self._name - indent), self._name)
+        found = [Text(name, row.style), measured]
+        for column, _ in self._columns:
+            found.append(Text(column.cell(node, resource), justify="right" if column.right else "left"))
+        if self._note:
+            style = "bold red" if row.note.startswith(GRAVE) else "yellow"
+            found.append(Text(row.note, style, no_wrap=True, overflow="ellipsis"))
         return found
 
-    def _label(self, node: Node, cells: int = 0) -> str:
-        """The indented name, with a sign if the queue has children."""
-        step = 1 if self._width < 80 else 2
-        indent = node.depth * step
-        sign, hidden = "", ""
-        if node.children:
-            glyphs = self._chosen.glyphs
-            shut = node.key in self._chosen.collapsed
-            sign = f"{glyphs.collapsed if shut else glyphs.expanded} "
-            hidden = f" ({node.below()})" if shut else ""
-        elif node.depth:
-            sign = "  "
-        if not cells:
-            return " " * indent + sign + node.name + hidden
-        indent = min(indent, cells // 2)
-        room = cells - indent - len(sign) - len(hidden)
-        return " " * indent + sign + squeeze(node.name, room) + hidden
-
-
-def _name_style(node: Node) -> str:
-    if not node.depth:
-        return "bold"
-    return "" if node.queue.is_managed else "italic"
-
-
-def percent(used: int, whole: int) -> str:
-    """The used share: 100 % only from the maximum on; a dash if `whole` is zero."""
-    if not whole:
-        return "-" if not used else "over"
-    share = 100 * used // whole
-    return f"{share}%" if share or not used else "<1%"
+    def printed(self, rows: Iterable[Row], glyphs: Glyphs) -> RichTable:
+        """The table for a console."""
+        table = RichTable(box=None, padding=(0, PADDING, 0, 0), pad_edge=False, header_style="bold")
+        for heading, cells in self.headings():
+            side = heading.justify or "left"
+            table.add_column(heading, width=cells, justify=side, no_wrap=True, overflow="ellipsis")
+        for row in rows:
+            table.add_row(*self.cells(row, glyphs))
+        return table

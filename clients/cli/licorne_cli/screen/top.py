@@ -1,160 +1,35 @@
-"""`licorne top`: the queues of all partitions as they change, until interrupted.
-
-On a terminal a thread takes snapshots, and the screen is drawn when something has changed.
-"""
+"""`licorne top`: the queues of all partitions as they change, until interrupted."""
 
 import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
 from time import perf_counter, sleep
 
 import grpc
+from rich.console import Console
+from rich.text import Text
 
 from licorne.v1.state_pb2 import Partition
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import (
-    NO_RM,
-    add_connection_arguments,
-    no_rm,
-    partitions_meant,
-    with_channel,
+from licorne_cli.connection.channel import add_connection_arguments, no_rm, partitions_meant, with_channel
+from licorne_cli.failures import OK
+from licorne_cli.output.text import (
+    DATA_FORMS,
+    is_terminal,
+    print_data,
+    printable,
+    shown_clock,
+    terminal_width,
+    to_plain,
 )
-from licorne_cli.failures import OK, NotFoundError
-from licorne_cli.output.text import DATA_FORMS, is_terminal, print_data, printable, to_plain
 from licorne_cli.parsing.parser import positive, seconds
-from licorne_cli.screen.picture import Frame, Lines, picture, whole_table
-from licorne_cli.screen.pieces import glyphs_for
+from licorne_cli.screen.lines import Lines
+from licorne_cli.screen.pieces import all_marks, glyphs_for, legend
 from licorne_cli.screen.source import Source
-from licorne_cli.screen.terminal import Terminal, console_on, size_of
-from licorne_cli.screen.tree import Opened, Snapshot, totals
-from licorne_cli.screen.view import View
-
-TICK_SECONDS = 1.0
-"""Maximum seconds between two updates of the screen."""
-
-Look = Callable[[Opened | None], Snapshot]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """Functions that make the current title and status of a screen."""
-
-    title: Callable[[], str]
-    status: Callable[[Snapshot], str]
-    none: str = NO_RM
-    """The message for no RM."""
-
-
-class Watch:
-    """Shows a server on the terminal until the viewer quits, or time is over."""
-
-    def __init__(self, look: Look, words: Words, *, interval: float, encoding: str) -> None:
-        """`look` blocks, and is called in a thread, `interval` seconds after the last call has ended.
-
-        If a call takes longer than that, the pause is as long as the call, to spare a slow server.
-        """
-        self._look = look
-        self._words = words
-        self._interval = interval
-        self._glyphs = glyphs_for(encoding)
-        self._view = View()
-        self._news = asyncio.Event()
-        self._hurry = asyncio.Event()
-        self._failure = ""
-        self._last_answer = 0.0
-        self._drawn: tuple[object, ...] = ()
-
-    async def run(self, seconds: float | None = None) -> None:
-        """Run until the viewer quits, or for a number of seconds.
-
-        Raises:
-            grpc.RpcError: the first look failed. Later failures are shown on the screen.
-            NotFoundError: the first look found no such RM or partition.
-        """
-        await self._first_look()
-        with Terminal(self._heard, self._redraw) as terminal:
-            looking = asyncio.create_task(self._go_on_looking())
-            try:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(seconds):
-                        await self._draw_until_done(terminal)
-            finally:
-                looking.cancel()
-                with suppress(asyncio.CancelledError):
-                    await looking
-
-    async def _first_look(self) -> None:
-        self._view.saw(await asyncio.to_thread(self._look, None))
-        self._last_answer = asyncio.get_running_loop().time()
-
-    async def _go_on_looking(self) -> None:
-        loop = asyncio.get_running_loop()
-        took = 0.0
-        while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._hurry.wait(), max(self._interval, took))
-            self._hurry.clear()
-            start = loop.time()
-            try:
-                snapshot = await asyncio.to_thread(self._look, self._view.opened)
-            except grpc.RpcError as error:
-                self._failure = printable(error.details() or error.code().name)
-            except NotFoundError as error:
-                self._failure = str(error)
-            else:
-                self._failure = ""
-                self._last_answer = loop.time()
-                self._view.saw(snapshot)
-            took = loop.time() - start
-            self._news.set()
-
-    async def _draw_until_done(self, terminal: Terminal) -> None:
-        while not self._view.is_done:
-            self._draw(terminal)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), TICK_SECONDS)
-            self._news.clear()
-
-    def _draw(self, terminal: Terminal) -> None:
-        """Draw the screen if it has changed."""
-        size = terminal.size()
-        lines = picture(self._view, self._frame(terminal), *size)
-        drawn = (size, *((line.plain, tuple(line.spans), line.style) for line in lines))
-        if drawn != self._drawn:
-            self._drawn = drawn
-            terminal.draw(lines, size)
-
-    def _frame(self, terminal: Terminal) -> Frame:
-        failure = ""
-        silence = asyncio.get_running_loop().time() - self._last_answer
-        if self._failure:
-            failure = f"no answer for {silence:.0f} s, trying again: {self._failure}"
-        return Frame(
-            title=self._words.title(),
-            status=self._words.status(self._view.snapshot),
-            glyphs=self._glyphs,
-            failure=failure,
-            has_keys=terminal.has_keys,
-            none=self._words.none,
-        )
-
-    def _heard(self, keys: Sequence[str]) -> None:
-        """Apply keys at once; an opened queue also needs a look at the server."""
-        before = self._view.opened
-        for key in keys:
-            self._view.press(key)
-        if self._view.opened != before:
-            self._hurry.set()
-        self._news.set()
-
-    def _redraw(self) -> None:
-        self._drawn = ()
-        self._news.set()
-
+from licorne_cli.screen.table import Table, queue_rows
+from licorne_cli.screen.tree import Snapshot, Wanted, rows, totals, trees
 
 EXAMPLES = (
     ("licorne top", "until interrupted"),
@@ -194,7 +69,7 @@ def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
     if args.output in DATA_FORMS:
         repeat(args, lambda: print_partitions(source, args.output))
     elif not is_terminal(sys.stdout):
-        lines, start = Lines(console_on(sys.stdout, pictured=False)), perf_counter()
+        lines, start = Lines(), perf_counter()
 
         def print_line() -> None:
             snapshot = source.look()
@@ -232,23 +107,27 @@ def print_partitions(source: Source, output: str) -> None:
 
 def print_table(snapshot: Snapshot, target: str) -> None:
     """Print one look as text of any length."""
-    view = View()
-    view.saw(snapshot)
-    frame = Frame(title=title_of(target), status=totals(snapshot), glyphs=glyphs_for(sys.stdout.encoding))
-    console = console_on(sys.stdout, pictured=True)
-    console.width = size_of(sys.stdout)[0]
-    for text in whole_table(view, frame, console.width):
-        console.print(text, no_wrap=True, overflow="ellipsis")
+    glyphs, width = glyphs_for(sys.stdout.encoding), terminal_width()
+    found = rows(trees(snapshot), Wanted())
+    shown = queue_rows(found, "", frozenset(), glyphs)
+    console = Console(width=width, highlight=False, markup=False)
+    console.print(Text(f"{title_of(target)}  {shown_clock(snapshot.time)}", "bold"))
+    console.print(totals(snapshot))
+    for mark in all_marks(snapshot.clusters):
+        console.print(Text(mark, "bold red"))
+    console.print(Table.of_queues(shown, width).printed(shown, glyphs))
+    console.print(legend(glyphs))
 
 
 def watch(channel: grpc.Channel, source: Source, args: argparse.Namespace) -> None:
     """Show the screen until the viewer quits."""
+    # The library of the screen is imported for nothing else: that takes half a second.
+    from licorne_cli.screen.app import Words, watch
 
     async def until_quit() -> None:
         words = Words(title=lambda: title_of(args.target), status=totals, none=no_rm(args))
-        watched = Watch(source.look, words, interval=args.interval, encoding=sys.stdout.encoding)
         try:
-            await watched.run()
+            await watch(source.look, words, interval=args.interval)
         finally:
             # Do not wait for a look that is under way.
             channel.close()

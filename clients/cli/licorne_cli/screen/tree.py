@@ -25,6 +25,11 @@ class Opened:
     path: str
     application: str = ""
 
+    @property
+    def key(self) -> "Key":
+        """The identity of the queue."""
+        return self.partition, self.path
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:

@@ -230,7 +230,7 @@ def reload(channel: grpc.Channel, args: argparse.Namespace) -> None:
     Raises:
         RefusedError: the file is unusable, or an RM keeps its configuration.
     """
-    request = ReloadConfigurationRequest()
+    request = ReloadConfigurationRequest(message=args.message)
     answer = AdminStub(channel).ReloadConfiguration(request, timeout=args.timeout)
     if args.output in DATA_FORMS:
         print_data(to_plain(answer), args.output)
@@ -249,7 +249,10 @@ def reloaded_row(rm: ReloadedRm) -> tuple[str, ...]:
 
 
 RELOAD = Command(
-    (partial(add_connection_arguments, partition=False),),
+    (
+        argument("--message", default="", metavar="TEXT", help="why, for the audit log"),
+        partial(add_connection_arguments, partition=False),
+    ),
     served(reload),
     (("licorne reload", "after the file was edited; the server also notices that by itself"),),
 )

@@ -131,7 +131,7 @@ class ValidateConfigurationRequest(_message.Message):
     COMPARE_RM_ID_FIELD_NUMBER: _builtins.int
     config: _builtins.str
     strict: _builtins.bool
-    """Also refuse what is only warned of otherwise."""
+    """Also refuse what otherwise gives a warning."""
     compare_rm_id: _builtins.str
     """An RM: `changes` has the difference from the configuration in force for it."""
     def __init__(
@@ -656,15 +656,19 @@ class ReleaseBudgetRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RM_ID_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
+    message: _builtins.str
+    """Why, for the audit log; 1,024 bytes at most."""
     def __init__(
         self,
         *,
         rm_id: _builtins.str = ...,
+        message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["rm_id", b"rm_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "rm_id", b"rm_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -698,12 +702,17 @@ class ReloadConfigurationRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    message: _builtins.str
+    """Why, for the audit log; 1,024 bytes at most."""
     def __init__(
         self,
+        *,
+        message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -719,7 +728,7 @@ class ReloadConfigurationResponse(_message.Message):
     BUDGETS_CHANGED_FIELD_NUMBER: _builtins.int
     MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
-    """False: nothing is new in the file."""
+    """False: the file has not changed."""
     checksum: _builtins.str
     budgets_changed: _builtins.bool
     """Whether the `--budgets` file brought other budgets. It is read with the `--config` file, and alone
@@ -727,7 +736,7 @@ class ReloadConfigurationResponse(_message.Message):
     """
     @_builtins.property
     def rms(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReloadedRm]:
-        """What became of each RM that runs the file's configuration."""
+        """The result for each RM that runs the file's configuration."""
 
     @_builtins.property
     def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -762,7 +771,7 @@ class ReloadedRm(_message.Message):
     changed: _builtins.bool
     revision: _builtins.int
     refusal: _builtins.str
-    """Why the RM goes on with what it had; empty if it does not."""
+    """Why the RM keeps its former configuration; empty if it does not."""
     def __init__(
         self,
         *,
@@ -831,7 +840,7 @@ class PlanConfigurationResponse(_message.Message):
     changed: _builtins.bool
     """False: the configuration is that in force."""
     complete: _builtins.bool
-    """Whether all that would happen at once is in here. False where it was too much to work out."""
+    """Whether all immediate effects are included. False if there were too many to compute."""
     horizon_seconds: _builtins.float
     """How many seconds the plan looks ahead: as long as delays of preemption make asks and queues wait,
     3,600 at most.
@@ -850,7 +859,7 @@ class PlanConfigurationResponse(_message.Message):
 
     @_builtins.property
     def blocked(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedAsk]:
-        """Asks that would be stopped by another check than now, or by one at all."""
+        """Asks that a check would stop that does not stop them now."""
 
     @_builtins.property
     def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedVictim]: ...
@@ -862,8 +871,8 @@ class PlanConfigurationResponse(_message.Message):
     def counts(self) -> Global___PlanCounts: ...
     @_builtins.property
     def holds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Why nothing is scheduled for the RM just now, as in Rm. The plan is not complete then: it has none
-        of what would happen once these have passed.
+        """Why nothing is scheduled for the RM at present, as in Rm. The plan is not complete then: it has none
+        of the effects after the end of these holds.
         """
 
     def __init__(
@@ -920,7 +929,7 @@ class PlanCounts(_message.Message):
     newly_exceeded: _builtins.int
     """Of the exceeded limits: those that would be exceeded by more than now."""
     newly_blocked: _builtins.int
-    """Of the blocked asks: those that nothing stops now."""
+    """Of the blocked asks: those that no check stops now."""
     def __init__(
         self,
         *,
@@ -945,7 +954,7 @@ Global___PlanCounts: _TypeAlias = PlanCounts  # noqa: Y015
 
 @_typing.final
 class PlannedQueue(_message.Message):
-    """A queue that would be another one."""
+    """A queue that would change."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1003,7 +1012,7 @@ class PlannedQueue(_message.Message):
     applications: _builtins.int
     @_builtins.property
     def values(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedValue]:
-        """What changes, by name: "max", "guaranteed", "property priority.offset", …; what it was and will be."""
+        """The changed values, by name: "max", "guaranteed", "property priority.offset", …; before and after."""
 
     @_builtins.property
     def over_max(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
@@ -1184,9 +1193,9 @@ class PlannedAsk(_message.Message):
     allocation_key: _builtins.str
     queue: _builtins.str
     node_id: _builtins.str
-    """Where it would go; empty if nowhere."""
+    """The node on which it would be placed; empty for none."""
     code: _builtins.str
-    """The check that would stop it, as Explain tells it; empty codes for none."""
+    """The check that would stop it, as in Explain; empty codes for none."""
     message: _builtins.str
     code_before: _builtins.str
     """The code of the check that stops it now."""
@@ -1261,7 +1270,7 @@ class PlannedVictim(_message.Message):
     """The ask that it would make room for; empty for "quota" and "partition-removed"."""
     for_allocation_key: _builtins.str
     seconds: _builtins.float
-    """After how many seconds the RM would be told to stop it; 0: at once."""
+    """After how many seconds the RM would be asked to stop it; 0: at once."""
     @_builtins.property
     def resource(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     def __init__(
@@ -1380,8 +1389,8 @@ class PlanSubmissionResponse(_message.Message):
     queue: _builtins.str
     """The queue that placement rules choose."""
     rule: _builtins.str
-    """The rule that chose it: "fixed", "provided", …; "default" for root.default where none has a place;
-    empty where it was named and there are no rules.
+    """The rule that chose it: "fixed", "provided", …; "default" for root.default if no rule gives a queue;
+    empty if the application named it and there are no rules.
     """
     complete: _builtins.bool
     """As in PlanConfigurationResponse."""
@@ -1389,11 +1398,11 @@ class PlanSubmissionResponse(_message.Message):
     application_id: _builtins.str
     @_builtins.property
     def asks(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedAsk]:
-        """All asks, in order, those that would wait with the code and message of what they wait for."""
+        """All asks, in order; those that would wait have the code and message of the check that stops them."""
 
     @_builtins.property
     def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedVictim]:
-        """Those who would have to go for this application."""
+        """Allocations that would be stopped for this application."""
 
     @_builtins.property
     def holds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
@@ -1460,9 +1469,9 @@ class SetNodeSchedulableResponse(_message.Message):
     CHANGED_FIELD_NUMBER: _builtins.int
     ALLOCATIONS_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
-    """False: it was so already."""
+    """False: nothing changed."""
     allocations: _builtins.int
-    """What runs on the node, and goes on."""
+    """Allocations on the node, which continue."""
     def __init__(
         self,
         *,
@@ -1491,8 +1500,8 @@ class DrainNodeRequest(_message.Message):
     """The bare or normalized name; empty for `default`."""
     node_id: _builtins.str
     deadline_seconds: _builtins.int
-    """Seconds until the last allocation is told to stop, evenly; 0 for all at once. At most 7 days. Absent:
-    none is told to stop, and the drain is over when the last has ended.
+    """Seconds until the last allocation is stopped, evenly; 0 for all at once. At most 7 days. Absent:
+    none is stopped, and the drain is over when the last has ended.
     """
     message: _builtins.str
     """Why, for people; 1,024 bytes at most."""
@@ -1522,7 +1531,7 @@ class DrainNodeResponse(_message.Message):
     ALLOCATIONS_FIELD_NUMBER: _builtins.int
     EXEMPT_FIELD_NUMBER: _builtins.int
     allocations: _builtins.int
-    """Allocations that are to go, and those that stay: foreign ones, and those of asks that require
+    """Allocations that will be stopped, and those that stay: foreign ones, and those of asks that require
     the node.
     """
     exempt: _builtins.int
@@ -1580,9 +1589,9 @@ class HoldApplicationResponse(_message.Message):
     ASKS_FIELD_NUMBER: _builtins.int
     ALLOCATIONS_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
-    """False: it was so already."""
+    """False: nothing changed."""
     asks: _builtins.int
-    """Asks that wait, and allocations that go on."""
+    """Pending asks, and allocations, which continue."""
     allocations: _builtins.int
     def __init__(
         self,
@@ -1614,7 +1623,7 @@ class ChangeApplicationRequest(_message.Message):
     partition: _builtins.str
     application_id: _builtins.str
     priority: _builtins.int
-    """The priority of all its asks, those to come as well, whatever their own are."""
+    """The priority of all its asks, later ones included, in place of their own."""
     reset_priority: _builtins.bool
     """Gives each ask its own priority again."""
     queue: _builtins.str
@@ -1652,7 +1661,7 @@ class ChangeApplicationResponse(_message.Message):
     QUEUE_FIELD_NUMBER: _builtins.int
     OPERATOR_PRIORITY_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
-    """False: it was so already."""
+    """False: nothing changed."""
     queue: _builtins.str
     operator_priority: _builtins.int
     def __init__(
@@ -1684,7 +1693,7 @@ class StopApplicationRequest(_message.Message):
     partition: _builtins.str
     application_id: _builtins.str
     reason: _builtins.str
-    """Told to the RM; 1,024 bytes at most."""
+    """Sent to the RM; 1,024 bytes at most."""
     def __init__(
         self,
         *,
@@ -1708,7 +1717,7 @@ class StopApplicationResponse(_message.Message):
     ALLOCATIONS_FIELD_NUMBER: _builtins.int
     ASKS_FIELD_NUMBER: _builtins.int
     allocations: _builtins.int
-    """Allocations that the RM was told to stop, and asks that were dropped."""
+    """Allocations that the RM was asked to stop, and asks that were dropped."""
     asks: _builtins.int
     def __init__(
         self,
@@ -1786,7 +1795,7 @@ class GetLogLevelsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """RMs of a page of `wanted`: 100 at most, and for 0."""
+    """RMs in a page of `wanted`: at most 100; 0 means 100."""
     page_token: _builtins.str
     def __init__(
         self,
@@ -1866,8 +1875,8 @@ class GetLogLevelsResponse(_message.Message):
 
     @_builtins.property
     def wanted(self) -> _containers.RepeatedCompositeFieldContainer[Global___WantedLogLevels]:
-        """What RMs want by their extra configurations, a page of them in order of their ids. It counts where
-        no level is given.
+        """Levels that RMs want by their extra configurations, a page of them in order of their ids. They count if
+        no level was set.
         """
 
     @_builtins.property
@@ -1946,7 +1955,7 @@ class SetLogLevelRequest(_message.Message):
     logger: _builtins.str
     """A logger and those below it, such as "core.scheduler"; empty for all others."""
     level: _builtins.str
-    """"debug", "info", "warning" or "error"; empty takes the logger's own level away."""
+    """"debug", "info", "warning" or "error"; empty removes the logger's own level."""
     message: _builtins.str
     """Why, for people; 1,024 bytes at most."""
     def __init__(
@@ -1992,11 +2001,11 @@ class SetLogLevelResponse(_message.Message):
     MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def levels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Those of the member that was called."""
+        """The levels of the member that was called."""
 
     @_builtins.property
     def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Members that did not answer in time, by their names: their levels may be as before."""
+        """Members that did not answer in time, by their names: their levels may be unchanged."""
 
     def __init__(
         self,
@@ -2057,18 +2066,22 @@ class ForgetRmRequest(_message.Message):
 
     RM_ID_FIELD_NUMBER: _builtins.int
     FORCE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     force: _builtins.bool
-    """Forget it even if allocations of it run. They are not stopped: they are counted no more."""
+    """Remove it even if it has running allocations. They are not stopped, and not counted any more."""
+    message: _builtins.str
+    """Why, for the audit log; 1,024 bytes at most."""
     def __init__(
         self,
         *,
         rm_id: _builtins.str = ...,
         force: _builtins.bool = ...,
+        message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["force", b"force", "rm_id", b"rm_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["force", b"force", "message", b"message", "rm_id", b"rm_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2115,14 +2128,16 @@ class ListMembersResponse(_message.Message):
     me: _builtins.str
     """The id of the member that answers."""
     problem: _builtins.str
-    """Why members and RMs may not be up to date: the store does not answer; empty while all is well."""
+    """Why members and RMs may be out of date: the store does not answer; empty if they are not."""
     @_builtins.property
     def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___Member]:
-        """In order of their names; behind them those that are gone and whose RMs no other has taken."""
+        """In order of their names; then members that are gone: for ten minutes, or until they are back, and as long
+        as an RM that no other has taken belongs to them.
+        """
 
     @_builtins.property
     def unowned(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemberRm]:
-        """RMs that no member serves at present; they come back when they connect."""
+        """RMs that no member serves at present; a member serves them when they connect."""
 
     def __init__(
         self,
@@ -2158,9 +2173,9 @@ class Member(_message.Message):
     DRAINED_BY_FIELD_NUMBER: _builtins.int
     DRAINED_WHY_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """The id of this run of it; another after a restart."""
+    """The id of this run of the member; it changes with a restart."""
     name: _builtins.str
-    """The id for one that is gone."""
+    """Its name; its id if it was gone before the member that answers has started."""
     address: _builtins.str
     """Where its gRPC services and its HTTP services are reached."""
     http: _builtins.str
@@ -2168,11 +2183,11 @@ class Member(_message.Message):
     state: _builtins.str
     """"active", "draining" or "gone"."""
     since: _builtins.int
-    """Since when it is active or to be drained, in nanoseconds since 1970; 0 if that is not known."""
+    """Since when it is in that state, in nanoseconds since 1970; 0 if unknown."""
     load: _builtins.float
     """CPU that its RMs used over the last minutes, in cores."""
     drained_by: _builtins.str
-    """Who wants it drained, and why."""
+    """Who drained it, and why."""
     drained_why: _builtins.str
     @_builtins.property
     def rms(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemberRm]: ...
@@ -2241,7 +2256,7 @@ class DrainMemberRequest(_message.Message):
     member: _builtins.str
     """The name or the id of a member."""
     drain: _builtins.bool
-    """False takes it back."""
+    """False ends the drain."""
     message: _builtins.str
     """Why, for people; 1,024 bytes at most."""
     def __init__(
@@ -2267,7 +2282,7 @@ class DrainMemberResponse(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     RMS_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
-    """False: it was so already."""
+    """False: nothing changed."""
     name: _builtins.str
     rms: _builtins.int
     """RMs that it has now."""

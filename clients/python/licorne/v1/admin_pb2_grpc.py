@@ -221,7 +221,7 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReleaseBudget(self, request, context):
-        """Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
+        """Frees the budgets that are held by an RM which no member serves. While the RM is served the error is
         FAILED_PRECONDITION with the reason RM_SERVED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -229,7 +229,7 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListMembers(self, request, context):
-        """The members that share the RMs of the deployment, and the RMs of each. A server that is alone
+        """The members that share the RMs of the deployment, and the RMs of each. A server without coordination
         answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -237,7 +237,7 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DrainMember(self, request, context):
-        """Has a member give its RMs to others and take none, or takes that back. It holds for the name of the
+        """Drains a member, which gives its RMs to others and takes none, or ends the drain. It holds for the name of the
         member, also after a restart.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -252,44 +252,44 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PlanSubmission(self, request, context):
-        """Where an application would go if it were submitted now. Answered on a copy: nothing is changed.
+        """The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetNodeSchedulable(self, request, context):
-        """Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
-        beside it: a node is schedulable if both say so.
+        """Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
+        as well: a node is schedulable if both allow it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DrainNode(self, request, context):
-        """Cordons a node until it is empty. With a deadline its RM is told to stop what runs there, evenly until
-        then. Node.drain tells how far it is; SetNodeSchedulable ends it.
+        """Cordons a node until it is empty. With a deadline its RM is asked to stop its allocations, evenly until
+        then. Node.drain has the progress; SetNodeSchedulable ends it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def HoldApplication(self, request, context):
-        """Holds an application, or resumes it. No ask of a held application is allocated; what runs goes on.
+        """Holds an application, or resumes it. No ask of a held application is allocated; allocations continue.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ChangeApplication(self, request, context):
-        """Gives an application another priority, or one that waits another queue.
+        """Gives an application another priority or, while it has no allocations, another queue.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StopApplication(self, request, context):
-        """Ends an application: its RM is told to stop all that runs, and that the application failed.
+        """Ends an application: it fails, and its RM is asked to stop its allocations.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -297,14 +297,14 @@ class AdminServicer(object):
 
     def SetQueueStopped(self, request, context):
         """Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
-        no application is accepted; what runs goes on.
+        no application is accepted; allocations continue.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetLogLevels(self, request, context):
-        """The levels of the member that is called, and what the RMs of all members want.
+        """The levels of the member that is called, and those that the RMs of all members want.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -325,7 +325,7 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ForgetRm(self, request, context):
-        """Removes an RM that is gone, with all that is known of it. If a stream of it is open the error is
+        """Removes a disconnected RM, with its whole state. If a stream of it is open the error is
         FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

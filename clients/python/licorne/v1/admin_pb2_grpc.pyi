@@ -56,47 +56,47 @@ class AdminStub:
     UpdateBudgets: _grpc.UnaryUnaryMultiCallable[_admin_pb2.UpdateBudgetsRequest, _admin_pb2.UpdateBudgetsResponse]
     """Replaces all budgets."""
     ReleaseBudget: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ReleaseBudgetRequest, _admin_pb2.ReleaseBudgetResponse]
-    """Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
+    """Frees the budgets that are held by an RM which no member serves. While the RM is served the error is
     FAILED_PRECONDITION with the reason RM_SERVED.
     """
     ListMembers: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListMembersRequest, _admin_pb2.ListMembersResponse]
-    """The members that share the RMs of the deployment, and the RMs of each. A server that is alone
+    """The members that share the RMs of the deployment, and the RMs of each. A server without coordination
     answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
     """
     DrainMember: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DrainMemberRequest, _admin_pb2.DrainMemberResponse]
-    """Has a member give its RMs to others and take none, or takes that back. It holds for the name of the
+    """Drains a member, which gives its RMs to others and takes none, or ends the drain. It holds for the name of the
     member, also after a restart.
     """
     PlanConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PlanConfigurationRequest, _admin_pb2.PlanConfigurationResponse]
     """What would happen if a configuration were applied now. Answered on a copy: nothing is changed."""
     PlanSubmission: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PlanSubmissionRequest, _admin_pb2.PlanSubmissionResponse]
-    """Where an application would go if it were submitted now. Answered on a copy: nothing is changed."""
+    """The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed."""
     SetNodeSchedulable: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetNodeSchedulableRequest, _admin_pb2.SetNodeSchedulableResponse]
-    """Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
-    beside it: a node is schedulable if both say so.
+    """Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
+    as well: a node is schedulable if both allow it.
     """
     DrainNode: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DrainNodeRequest, _admin_pb2.DrainNodeResponse]
-    """Cordons a node until it is empty. With a deadline its RM is told to stop what runs there, evenly until
-    then. Node.drain tells how far it is; SetNodeSchedulable ends it.
+    """Cordons a node until it is empty. With a deadline its RM is asked to stop its allocations, evenly until
+    then. Node.drain has the progress; SetNodeSchedulable ends it.
     """
     HoldApplication: _grpc.UnaryUnaryMultiCallable[_admin_pb2.HoldApplicationRequest, _admin_pb2.HoldApplicationResponse]
-    """Holds an application, or resumes it. No ask of a held application is allocated; what runs goes on."""
+    """Holds an application, or resumes it. No ask of a held application is allocated; allocations continue."""
     ChangeApplication: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ChangeApplicationRequest, _admin_pb2.ChangeApplicationResponse]
-    """Gives an application another priority, or one that waits another queue."""
+    """Gives an application another priority or, while it has no allocations, another queue."""
     StopApplication: _grpc.UnaryUnaryMultiCallable[_admin_pb2.StopApplicationRequest, _admin_pb2.StopApplicationResponse]
-    """Ends an application: its RM is told to stop all that runs, and that the application failed."""
+    """Ends an application: it fails, and its RM is asked to stop its allocations."""
     SetQueueStopped: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetQueueStoppedRequest, _admin_pb2.SetQueueStoppedResponse]
     """Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
-    no application is accepted; what runs goes on.
+    no application is accepted; allocations continue.
     """
     GetLogLevels: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetLogLevelsRequest, _admin_pb2.GetLogLevelsResponse]
-    """The levels of the member that is called, and what the RMs of all members want."""
+    """The levels of the member that is called, and those that the RMs of all members want."""
     SetLogLevel: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetLogLevelRequest, _admin_pb2.SetLogLevelResponse]
     """Sets the level in all members. With a state directory or a store it outlives the server."""
     DumpState: _grpc.UnaryStreamMultiCallable[_admin_pb2.DumpStateRequest, _admin_pb2.DumpStateResponse]
     """The JSON document of `/debug/fullstatedump`, in pieces."""
     ForgetRm: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ForgetRmRequest, _admin_pb2.ForgetRmResponse]
-    """Removes an RM that is gone, with all that is known of it. If a stream of it is open the error is
+    """Removes a disconnected RM, with its whole state. If a stream of it is open the error is
     FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
     """
 
@@ -128,47 +128,47 @@ class AdminAsyncStub(AdminStub):
     UpdateBudgets: _aio.UnaryUnaryMultiCallable[_admin_pb2.UpdateBudgetsRequest, _admin_pb2.UpdateBudgetsResponse]  # type: ignore[assignment]
     """Replaces all budgets."""
     ReleaseBudget: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReleaseBudgetRequest, _admin_pb2.ReleaseBudgetResponse]  # type: ignore[assignment]
-    """Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
+    """Frees the budgets that are held by an RM which no member serves. While the RM is served the error is
     FAILED_PRECONDITION with the reason RM_SERVED.
     """
     ListMembers: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListMembersRequest, _admin_pb2.ListMembersResponse]  # type: ignore[assignment]
-    """The members that share the RMs of the deployment, and the RMs of each. A server that is alone
+    """The members that share the RMs of the deployment, and the RMs of each. A server without coordination
     answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
     """
     DrainMember: _aio.UnaryUnaryMultiCallable[_admin_pb2.DrainMemberRequest, _admin_pb2.DrainMemberResponse]  # type: ignore[assignment]
-    """Has a member give its RMs to others and take none, or takes that back. It holds for the name of the
+    """Drains a member, which gives its RMs to others and takes none, or ends the drain. It holds for the name of the
     member, also after a restart.
     """
     PlanConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.PlanConfigurationRequest, _admin_pb2.PlanConfigurationResponse]  # type: ignore[assignment]
     """What would happen if a configuration were applied now. Answered on a copy: nothing is changed."""
     PlanSubmission: _aio.UnaryUnaryMultiCallable[_admin_pb2.PlanSubmissionRequest, _admin_pb2.PlanSubmissionResponse]  # type: ignore[assignment]
-    """Where an application would go if it were submitted now. Answered on a copy: nothing is changed."""
+    """The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed."""
     SetNodeSchedulable: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetNodeSchedulableRequest, _admin_pb2.SetNodeSchedulableResponse]  # type: ignore[assignment]
-    """Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
-    beside it: a node is schedulable if both say so.
+    """Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
+    as well: a node is schedulable if both allow it.
     """
     DrainNode: _aio.UnaryUnaryMultiCallable[_admin_pb2.DrainNodeRequest, _admin_pb2.DrainNodeResponse]  # type: ignore[assignment]
-    """Cordons a node until it is empty. With a deadline its RM is told to stop what runs there, evenly until
-    then. Node.drain tells how far it is; SetNodeSchedulable ends it.
+    """Cordons a node until it is empty. With a deadline its RM is asked to stop its allocations, evenly until
+    then. Node.drain has the progress; SetNodeSchedulable ends it.
     """
     HoldApplication: _aio.UnaryUnaryMultiCallable[_admin_pb2.HoldApplicationRequest, _admin_pb2.HoldApplicationResponse]  # type: ignore[assignment]
-    """Holds an application, or resumes it. No ask of a held application is allocated; what runs goes on."""
+    """Holds an application, or resumes it. No ask of a held application is allocated; allocations continue."""
     ChangeApplication: _aio.UnaryUnaryMultiCallable[_admin_pb2.ChangeApplicationRequest, _admin_pb2.ChangeApplicationResponse]  # type: ignore[assignment]
-    """Gives an application another priority, or one that waits another queue."""
+    """Gives an application another priority or, while it has no allocations, another queue."""
     StopApplication: _aio.UnaryUnaryMultiCallable[_admin_pb2.StopApplicationRequest, _admin_pb2.StopApplicationResponse]  # type: ignore[assignment]
-    """Ends an application: its RM is told to stop all that runs, and that the application failed."""
+    """Ends an application: it fails, and its RM is asked to stop its allocations."""
     SetQueueStopped: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetQueueStoppedRequest, _admin_pb2.SetQueueStoppedResponse]  # type: ignore[assignment]
     """Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
-    no application is accepted; what runs goes on.
+    no application is accepted; allocations continue.
     """
     GetLogLevels: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetLogLevelsRequest, _admin_pb2.GetLogLevelsResponse]  # type: ignore[assignment]
-    """The levels of the member that is called, and what the RMs of all members want."""
+    """The levels of the member that is called, and those that the RMs of all members want."""
     SetLogLevel: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetLogLevelRequest, _admin_pb2.SetLogLevelResponse]  # type: ignore[assignment]
     """Sets the level in all members. With a state directory or a store it outlives the server."""
     DumpState: _aio.UnaryStreamMultiCallable[_admin_pb2.DumpStateRequest, _admin_pb2.DumpStateResponse]  # type: ignore[assignment]
     """The JSON document of `/debug/fullstatedump`, in pieces."""
     ForgetRm: _aio.UnaryUnaryMultiCallable[_admin_pb2.ForgetRmRequest, _admin_pb2.ForgetRmResponse]  # type: ignore[assignment]
-    """Removes an RM that is gone, with all that is known of it. If a stream of it is open the error is
+    """Removes a disconnected RM, with its whole state. If a stream of it is open the error is
     FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
     """
 
@@ -251,7 +251,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ReleaseBudgetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ReleaseBudgetResponse, _abc.Awaitable[_admin_pb2.ReleaseBudgetResponse]]:
-        """Frees what an RM that nobody serves holds of budgets. While the RM is served the error is
+        """Frees the budgets that are held by an RM which no member serves. While the RM is served the error is
         FAILED_PRECONDITION with the reason RM_SERVED.
         """
 
@@ -261,7 +261,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ListMembersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ListMembersResponse, _abc.Awaitable[_admin_pb2.ListMembersResponse]]:
-        """The members that share the RMs of the deployment, and the RMs of each. A server that is alone
+        """The members that share the RMs of the deployment, and the RMs of each. A server without coordination
         answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
         """
 
@@ -271,7 +271,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.DrainMemberRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.DrainMemberResponse, _abc.Awaitable[_admin_pb2.DrainMemberResponse]]:
-        """Has a member give its RMs to others and take none, or takes that back. It holds for the name of the
+        """Drains a member, which gives its RMs to others and takes none, or ends the drain. It holds for the name of the
         member, also after a restart.
         """
 
@@ -289,7 +289,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.PlanSubmissionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.PlanSubmissionResponse, _abc.Awaitable[_admin_pb2.PlanSubmissionResponse]]:
-        """Where an application would go if it were submitted now. Answered on a copy: nothing is changed."""
+        """The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed."""
 
     @_abc_1.abstractmethod
     def SetNodeSchedulable(
@@ -297,8 +297,8 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.SetNodeSchedulableRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.SetNodeSchedulableResponse, _abc.Awaitable[_admin_pb2.SetNodeSchedulableResponse]]:
-        """Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
-        beside it: a node is schedulable if both say so.
+        """Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
+        as well: a node is schedulable if both allow it.
         """
 
     @_abc_1.abstractmethod
@@ -307,8 +307,8 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.DrainNodeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.DrainNodeResponse, _abc.Awaitable[_admin_pb2.DrainNodeResponse]]:
-        """Cordons a node until it is empty. With a deadline its RM is told to stop what runs there, evenly until
-        then. Node.drain tells how far it is; SetNodeSchedulable ends it.
+        """Cordons a node until it is empty. With a deadline its RM is asked to stop its allocations, evenly until
+        then. Node.drain has the progress; SetNodeSchedulable ends it.
         """
 
     @_abc_1.abstractmethod
@@ -317,7 +317,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.HoldApplicationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.HoldApplicationResponse, _abc.Awaitable[_admin_pb2.HoldApplicationResponse]]:
-        """Holds an application, or resumes it. No ask of a held application is allocated; what runs goes on."""
+        """Holds an application, or resumes it. No ask of a held application is allocated; allocations continue."""
 
     @_abc_1.abstractmethod
     def ChangeApplication(
@@ -325,7 +325,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ChangeApplicationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ChangeApplicationResponse, _abc.Awaitable[_admin_pb2.ChangeApplicationResponse]]:
-        """Gives an application another priority, or one that waits another queue."""
+        """Gives an application another priority or, while it has no allocations, another queue."""
 
     @_abc_1.abstractmethod
     def StopApplication(
@@ -333,7 +333,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.StopApplicationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.StopApplicationResponse, _abc.Awaitable[_admin_pb2.StopApplicationResponse]]:
-        """Ends an application: its RM is told to stop all that runs, and that the application failed."""
+        """Ends an application: it fails, and its RM is asked to stop its allocations."""
 
     @_abc_1.abstractmethod
     def SetQueueStopped(
@@ -342,7 +342,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.SetQueueStoppedResponse, _abc.Awaitable[_admin_pb2.SetQueueStoppedResponse]]:
         """Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
-        no application is accepted; what runs goes on.
+        no application is accepted; allocations continue.
         """
 
     @_abc_1.abstractmethod
@@ -351,7 +351,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.GetLogLevelsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.GetLogLevelsResponse, _abc.Awaitable[_admin_pb2.GetLogLevelsResponse]]:
-        """The levels of the member that is called, and what the RMs of all members want."""
+        """The levels of the member that is called, and those that the RMs of all members want."""
 
     @_abc_1.abstractmethod
     def SetLogLevel(
@@ -375,7 +375,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ForgetRmRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ForgetRmResponse, _abc.Awaitable[_admin_pb2.ForgetRmResponse]]:
-        """Removes an RM that is gone, with all that is known of it. If a stream of it is open the error is
+        """Removes a disconnected RM, with its whole state. If a stream of it is open the error is
         FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
         """
 

@@ -51,7 +51,7 @@ class _ClassByEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ClassBy.Value
     tag shares with none.
     """
     BY_TAG: _ClassBy.ValueType  # 1
-    """The same, and asks without the tag share with each other."""
+    """As BY_ASK, but asks without the tag share with each other."""
     BY_ALL_TAGS: _ClassBy.ValueType  # 2
     """Asks whose allocation tags are all equal, in any order. The tags `creationTime`,
     `kubernetes.io/meta/podName`, `licorne/traceparent` and `licorne/tracestate` do not count, in any
@@ -60,8 +60,8 @@ class _ClassByEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ClassBy.Value
     """
 
 class ClassBy(_ClassBy, metaclass=_ClassByEnumTypeWrapper):
-    """Which asks the RM judges alike: those of equal resources and required node, and what is named here.
-    They share the results of their checks. A declaration that is wrong places asks on nodes which the
+    """Asks for which the RM's answers are equal: those of equal resources and required node, and as named here.
+    They share the results of their checks. With a wrong declaration asks are placed on nodes that the
     RM would refuse.
     """
 
@@ -70,7 +70,7 @@ BY_ASK: ClassBy.ValueType  # 0
 tag shares with none.
 """
 BY_TAG: ClassBy.ValueType  # 1
-"""The same, and asks without the tag share with each other."""
+"""As BY_ASK, but asks without the tag share with each other."""
 BY_ALL_TAGS: ClassBy.ValueType  # 2
 """Asks whose allocation tags are all equal, in any order. The tags `creationTime`,
 `kubernetes.io/meta/podName`, `licorne/traceparent` and `licorne/tracestate` do not count, in any
@@ -101,11 +101,11 @@ class UpdateRequest(_message.Message):
     PREEMPTION_ANSWERS_FIELD_NUMBER: _builtins.int
     NOTICE_ANSWERS_FIELD_NUMBER: _builtins.int
     number: _builtins.int
-    """Counts the messages of a session from 1, on across streams; 0 in Hello, Heartbeat and Ack. A
-    request once begun is carried out and counted, whatever becomes of its stream.
+    """Numbers the messages of a session from 1, across its streams; 0 in Hello, Heartbeat and Ack. A
+    request that was begun is carried out and counted, even if its stream breaks.
     """
     acknowledged: _builtins.int
-    """The highest UpdateResponse.number that the RM has dealt with."""
+    """The highest UpdateResponse.number that the RM has processed."""
     @_builtins.property
     def hello(self) -> Global___Hello: ...
     @_builtins.property
@@ -189,7 +189,7 @@ class UpdateResponse(_message.Message):
     PREEMPTION_NOTICES_FIELD_NUMBER: _builtins.int
     OTHER_MEMBERS_FIELD_NUMBER: _builtins.int
     number: _builtins.int
-    """Counts the messages of a session from 1, on across streams; 0 in Welcome, Heartbeat, Ack."""
+    """Numbers the messages of a session from 1, across its streams; 0 in Welcome, Heartbeat, Ack."""
     epoch: _builtins.int
     """Rises with every owner of the RM's partitions; with one process, with every start of it, and above that of
     the hello. It is below 2^53, so that a number of JavaScript holds it.
@@ -197,7 +197,7 @@ class UpdateResponse(_message.Message):
     session: _builtins.int
     """Rises with every registration of the RM within an epoch."""
     acknowledged: _builtins.int
-    """The highest UpdateRequest.number that the core has dealt with."""
+    """The highest UpdateRequest.number that the core has processed."""
     @_builtins.property
     def welcome(self) -> Global___Welcome: ...
     @_builtins.property
@@ -216,7 +216,7 @@ class UpdateResponse(_message.Message):
     def drain(self) -> Global___Drain: ...
     @_builtins.property
     def goodbye(self) -> Global___Goodbye:
-        """For cores that hand RMs on to each other. Today's core ends a stream with its status alone."""
+        """For cores that hand RMs over to each other. Today's core ends a stream with its status alone."""
 
     @_builtins.property
     def container_states(self) -> Global___ContainerStates: ...
@@ -291,21 +291,21 @@ class Hello(_message.Message):
     protocol: _builtins.int
     """The protocol spoken: 1."""
     resume_token: _builtins.str
-    """The token of the last Welcome, empty for none: asks to go on where the stream broke."""
+    """The token of the last Welcome, empty for none: asks to resume the session where the stream broke."""
     acknowledged: _builtins.int
-    """The highest UpdateResponse.number that the RM has dealt with; of use with a token only."""
+    """The highest UpdateResponse.number that the RM has processed; used with a token only."""
     epoch: _builtins.int
     """The highest UpdateResponse.epoch that the RM has seen, 0 for none. A server that does not serve the
-    RM yet answers with a higher one, whatever became of the store that it had its epoch from.
+    RM yet answers with a higher one, even if it has lost the store of its epochs.
     """
     @_builtins.property
     def registration(self) -> _si_pb2.RegisterResourceManagerRequest:
-        """What to register with, where the session is not resumed. Its rmID must be empty or `rm_id`."""
+        """The registration, if the session is not resumed. Its rmID must be empty or `rm_id`."""
 
     @_builtins.property
     def callbacks(self) -> Global___Callbacks:
-        """What the RM wants to be asked and told beside the answers to its requests. It holds for the
-        session: that of a hello which resumes one is ignored.
+        """The questions and notifications that the RM wants beside the answers to its requests. It holds for the
+        session: in a hello that resumes one it is ignored.
         """
 
     def __init__(
@@ -330,8 +330,8 @@ Global___Hello: _TypeAlias = Hello  # noqa: Y015
 
 @_typing.final
 class Callbacks(_message.Message):
-    """What an RM takes part in. Without it there are no predicate checks, so that every node passes, and
-    nothing is told of events and container states.
+    """Questions and notifications for an RM. Without them there are no predicate checks, so that every node
+    passes, and the RM gets neither events nor container states.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -353,7 +353,7 @@ class Callbacks(_message.Message):
     """
     @_builtins.property
     def predicates(self) -> Global___Predicates:
-        """Set: the RM decides which nodes its asks may go to, see PredicateCheck."""
+        """Set: the RM decides on which nodes its asks may be placed, see PredicateCheck."""
 
     def __init__(
         self,
@@ -383,8 +383,8 @@ class Predicates(_message.Message):
     CLASS_BY_FIELD_NUMBER: _builtins.int
     JUDGES_VICTIMS_FIELD_NUMBER: _builtins.int
     deadline_milliseconds: _builtins.int
-    """A check not answered by then counts by `fail_mode` for that try. The time runs from when the
-    check is written to the stream. 0 means 2,000; at least 10, 60,000 at the most.
+    """A check not answered by then counts by `fail_mode` for that try. The time starts when the
+    check is written to the stream. 0 means 2,000; at least 10, at most 60,000.
     """
     fail_mode: Global___FailMode.ValueType
     class_by: Global___ClassBy.ValueType
@@ -422,24 +422,24 @@ class Welcome(_message.Message):
     SERVER_VERSION_FIELD_NUMBER: _builtins.int
     OTHER_MEMBERS_FIELD_NUMBER: _builtins.int
     resumed: _builtins.bool
-    """True: the session goes on; what was not acknowledged follows. False: the RM was registered
-    anew, everything of it was dropped, and its replay is wanted.
+    """True: the session is resumed; what was not acknowledged follows. False: the RM was registered
+    anew, its former state was dropped, and it has to replay.
     """
     resume_token: _builtins.str
     """Opaque; send it in the next Hello to resume."""
     heartbeat_seconds: _builtins.int
-    """The RM should send something at least this often; and so will the core."""
+    """The RM should send a message at least this often; so will the core."""
     max_items: _builtins.int
     """The most items (nodes, applications, asks and releases) that one request should carry."""
     redirect: _builtins.str
-    """Non-empty: another address serves this RM; connect there. The stream ends. For cores that share
-    the RMs among them; a core that is alone never sends it.
+    """Non-empty: another address serves this RM; connect there. The stream ends. Sent by cores that share
+    the RMs among them; a single core never sends it.
     """
     server_version: _builtins.str
     """The version of the server, such as "0.3.0"."""
     @_builtins.property
     def other_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Where else this RM may connect, see OtherMembers. Empty from a server that shares its RMs with nobody."""
+        """Other addresses for this RM, see OtherMembers. Empty from a server that is the only member."""
 
     def __init__(
         self,
@@ -470,7 +470,7 @@ class OtherMembers(_message.Message):
     @_builtins.property
     def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """`host:port` of each, in the order in which to dial them when no server answers at the RM's own address:
-        16 at the most, with 260 bytes at the most. They take the place of those that were told before.
+        at most 16, of at most 260 bytes each. They replace the addresses sent before.
         """
 
     def __init__(
@@ -488,7 +488,7 @@ Global___OtherMembers: _TypeAlias = OtherMembers  # noqa: Y015
 
 @_typing.final
 class ReplayBegin(_message.Message):
-    """What follows, up to ReplayEnd, is all that the RM has. Nothing of the RM is scheduled between them."""
+    """The messages up to ReplayEnd are the RM's whole state. None of its asks is scheduled until then."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -505,7 +505,7 @@ Global___ReplayBegin: _TypeAlias = ReplayBegin  # noqa: Y015
 
 @_typing.final
 class ReplayEnd(_message.Message):
-    """Ends a replay with the counts of what was sent, so that a loss cannot pass unseen."""
+    """Ends a replay with the counts of what was sent, so that a loss is detected."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -540,11 +540,11 @@ class ReplayResult(_message.Message):
     COMPLETE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     complete: _builtins.bool
-    """True: the RM is being scheduled. False: something got lost. Say Hello without a token, which
-    drops what did arrive, and replay.
+    """True: scheduling for the RM begins. False: something was lost. Send a Hello without a token, which
+    drops what has arrived, and replay.
     """
     reason: _builtins.str
-    """What did not match."""
+    """The counts that did not match."""
     def __init__(
         self,
         *,
@@ -561,7 +561,7 @@ Global___ReplayResult: _TypeAlias = ReplayResult  # noqa: Y015
 
 @_typing.final
 class PredicateChecks(_message.Message):
-    """The checks that were due at one moment, in the order in which they are to be judged."""
+    """The checks that were due at one moment, in the order in which they are to be decided."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -583,13 +583,13 @@ Global___PredicateChecks: _TypeAlias = PredicateChecks  # noqa: Y015
 
 @_typing.final
 class PredicateCheck(_message.Message):
-    """Asks which of the nodes the ask may go to. The RM answers within the deadline; the core goes on
+    """Asks on which of the nodes the ask may be placed. The RM answers within the deadline; the core continues
     with other work meanwhile. The ask is assumed on the first node: its room there is booked.
 
-    An ask whose first node is accepted counts as placed there. So checks are judged one after the
-    other, and each sees the asks that were accepted before it, in whatever message they came.
+    An ask whose first node is accepted counts as placed there. So checks are decided one after the
+    other, and each takes account of the asks that were accepted before it, in this message or earlier.
 
-    A refusal is kept for the node as long as nothing changes there, and shared as `class_by` says.
+    A refusal is valid for the node until something changes there, and shared by `class_by`.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -608,14 +608,14 @@ class PredicateCheck(_message.Message):
     allocation_key: _builtins.str
     allocate: _builtins.bool
     """True: test everything, for an allocation. False: test whether a reservation makes sense,
-    whatever is on the nodes now.
+    regardless of what runs on the nodes now.
     """
     deadline_milliseconds: _builtins.int
     """The time for the answer, from when the check was written to the stream."""
     @_builtins.property
     def node_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The first is where the ask would go now. Others may come behind it: those that come next, one
-        for each ask that waits and is judged alike, and more after refusals.
+        """The first is the node on which the ask would be placed now. Others may follow: the next ones, one
+        for each pending ask of the same class, and more after refusals.
         """
 
     def __init__(
@@ -639,7 +639,7 @@ Global___PredicateCheck: _TypeAlias = PredicateCheck  # noqa: Y015
 
 @_typing.final
 class PredicateAnswers(_message.Message):
-    """Answers to checks, in the order in which they were judged."""
+    """Answers to checks, in the order in which they were decided."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -670,7 +670,7 @@ class PredicateAnswer(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     REFUSED_FIELD_NUMBER: _builtins.int
     id: _builtins.int
-    """That of the check."""
+    """The id of the check."""
     @_builtins.property
     def refused(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeRefusal]: ...
     def __init__(
@@ -695,7 +695,7 @@ class NodeRefusal(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     reason: _builtins.str
-    """Shown to users as it stands; equal reasons are counted together."""
+    """Shown to users unchanged; equal reasons are counted together."""
     def __init__(
         self,
         *,
@@ -734,8 +734,8 @@ Global___PreemptionChecks: _TypeAlias = PreemptionChecks  # noqa: Y015
 
 @_typing.final
 class PreemptionCheck(_message.Message):
-    """Asks which victims have to go on each of the nodes, so that the ask can run there. The RM answers
-    within the deadline; the core goes on with other work meanwhile. Nobody was told to stop yet.
+    """Asks which victims have to be stopped on each of the nodes, so that the ask can run there. The RM answers
+    within the deadline; the core continues with other work meanwhile. No victim has been stopped yet.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -775,7 +775,7 @@ Global___PreemptionCheck: _TypeAlias = PreemptionCheck  # noqa: Y015
 
 @_typing.final
 class NodeVictims(_message.Message):
-    """A node, and who would go there."""
+    """A node, and the victims there."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -784,10 +784,10 @@ class NodeVictims(_message.Message):
     START_INDEX_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     start_index: _builtins.int
-    """The resources of the ask fit once the victims up to this position are gone; -1: at once."""
+    """The resources of the ask fit once the victims up to this position have ended; -1: at once."""
     @_builtins.property
     def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
-        """In the order in which they would go. There may be more than the ask needs for its resources."""
+        """In the order in which they would be stopped. There may be more than the ask needs for its resources."""
 
     def __init__(
         self,
@@ -857,7 +857,7 @@ class PreemptionAnswer(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
     id: _builtins.int
-    """That of the check."""
+    """The id of the check."""
     @_builtins.property
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeNeed]: ...
     def __init__(
@@ -884,7 +884,7 @@ class NodeNeed(_message.Message):
     INDEX_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     index: _builtins.int
-    """The position of the last victim that has to go, not below `start_index`; -1: none."""
+    """The position of the last victim that has to be stopped, not below `start_index`; -1: none."""
     def __init__(
         self,
         *,
@@ -902,7 +902,7 @@ Global___NodeNeed: _TypeAlias = NodeNeed  # noqa: Y015
 @_typing.final
 class PreemptionNotices(_message.Message):
     """Allocations that will be stopped for others, as their queue has the property `preemption.notice`, and
-    some of those told before that will not.
+    withdrawn notices of some others.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -915,7 +915,7 @@ class PreemptionNotices(_message.Message):
     def notices(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionNotice]: ...
     @_builtins.property
     def withdrawn(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
-        """Notices that are withdrawn: nobody needs the room any more, and the allocation goes on."""
+        """Withdrawn notices: the room is not needed any more, and the allocation continues to run."""
 
     def __init__(
         self,
@@ -954,7 +954,7 @@ class PreemptionNotice(_message.Message):
     beneficiary_allocation_key: _builtins.str
     queue: _builtins.str
     lost_seconds: _builtins.float
-    """Work that would be lost now, in seconds: that since the last checkpoint."""
+    """Work that would be lost now, in seconds: the time since the last checkpoint."""
     def __init__(
         self,
         *,
@@ -1008,8 +1008,8 @@ class NoticeAnswer(_message.Message):
     application_id: _builtins.str
     allocation_key: _builtins.str
     later_milliseconds: _builtins.int
-    """0: it is ready to be stopped. Otherwise the milliseconds after which it will be; that is taken once,
-    and no further than the deadline.
+    """0: it is ready to be stopped. Otherwise the milliseconds after which it will be; accepted once,
+    and up to the deadline at most.
     """
     def __init__(
         self,
@@ -1029,7 +1029,7 @@ Global___NoticeAnswer: _TypeAlias = NoticeAnswer  # noqa: Y015
 
 @_typing.final
 class ContainerStates(_message.Message):
-    """Asks that quota would admit and no node can take: what an autoscaler is after. Each is told once."""
+    """Asks that quotas would admit but that fit no node, for an autoscaler. Each is sent once."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1051,7 +1051,7 @@ Global___ContainerStates: _TypeAlias = ContainerStates  # noqa: Y015
 
 @_typing.final
 class Events(_message.Message):
-    """What happened in the RM's partitions, ids rising by one from `first_id`. Where events could not be
+    """Events of the RM's partitions, with ids rising by one from `first_id`. If events could not be
     sent in time there is a gap; State.ListEvents still has them for a while.
     """
 
@@ -1078,16 +1078,16 @@ Global___Events: _TypeAlias = Events  # noqa: Y015
 
 @_typing.final
 class StateDumpWanted(_message.Message):
-    """Somebody reads a state dump: the RM may add its own state to it."""
+    """A state dump is being made: the RM may add its own state to it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
     DEADLINE_MILLISECONDS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
-    """Rises with every one of a registration."""
+    """Rises with every such message of a registration."""
     deadline_milliseconds: _builtins.int
-    """Time for the answer. A dump without it says so."""
+    """Time for the answer. A dump without an answer says so."""
     def __init__(
         self,
         *,
@@ -1112,11 +1112,11 @@ class StateDump(_message.Message):
     JSON_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     id: _builtins.int
-    """That of the StateDumpWanted."""
+    """The id of the StateDumpWanted."""
     json: _builtins.str
-    """A JSON document, 1 MiB at the most."""
+    """A JSON document, at most 1 MiB."""
     error: _builtins.str
-    """Instead: why there is none."""
+    """In place of a document: why there is none."""
     def __init__(
         self,
         *,
@@ -1134,7 +1134,7 @@ Global___StateDump: _TypeAlias = StateDump  # noqa: Y015
 
 @_typing.final
 class Heartbeat(_message.Message):
-    """Says only that its sender is there."""
+    """Shows only that its sender is alive."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1151,7 +1151,7 @@ Global___Heartbeat: _TypeAlias = Heartbeat  # noqa: Y015
 
 @_typing.final
 class Notice(_message.Message):
-    """Something that the RM should know. Nothing was refused, and the stream goes on."""
+    """Information for the RM. Nothing was refused, and the stream continues."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1220,7 +1220,7 @@ Global___Drain: _TypeAlias = Drain  # noqa: Y015
 
 @_typing.final
 class Goodbye(_message.Message):
-    """The orderly end of a stream. A stream that ends without it is a lost one."""
+    """The orderly end of a stream. A stream that ends without it counts as lost."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1228,7 +1228,7 @@ class Goodbye(_message.Message):
     UNREGISTER_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     unregister: _builtins.bool
-    """From the RM: forget it and all it has. Otherwise its books are kept."""
+    """From the RM: forget it with its whole state. Otherwise its books are kept."""
     def __init__(
         self,
         *,

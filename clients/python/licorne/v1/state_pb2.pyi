@@ -36,6 +36,121 @@ USAGE_OF_GROUPS: UsageKind.ValueType  # 1
 Global___UsageKind: _TypeAlias = UsageKind  # noqa: Y015
 
 @_typing.final
+class GetHealthRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    AUDIT_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    """Findings about one RM alone; empty for all."""
+    audit: _builtins.bool
+    """True to add all books up first. Otherwise the findings of the last audit count, at most minutes ago."""
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        audit: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "rm_id", b"rm_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetHealthRequest: _TypeAlias = GetHealthRequest  # noqa: Y015
+
+@_typing.final
+class GetHealthResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEVERITY_FIELD_NUMBER: _builtins.int
+    FINDINGS_FIELD_NUMBER: _builtins.int
+    SCOPE_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
+    severity: _builtins.str
+    """The worst severity of the findings: "ok", "degraded" or "down"."""
+    scope: _builtins.str
+    """Of what the verdict is: "this server", "RM NAME" or "all members"."""
+    time: _builtins.int
+    """The moment of the verdict; of several members, that of the first."""
+    @_builtins.property
+    def findings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Finding]:
+        """The worst first, and of equals the oldest."""
+
+    @_builtins.property
+    def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Members that gave no answer; there is a finding about each."""
+
+    def __init__(
+        self,
+        *,
+        severity: _builtins.str = ...,
+        findings: _abc.Iterable[Global___Finding] | None = ...,
+        scope: _builtins.str = ...,
+        time: _builtins.int = ...,
+        missing_members: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["findings", b"findings", "missing_members", b"missing_members", "scope", b"scope", "severity", b"severity", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetHealthResponse: _TypeAlias = GetHealthResponse  # noqa: Y015
+
+@_typing.final
+class Finding(_message.Message):
+    """Something that is not as it should be."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEVERITY_FIELD_NUMBER: _builtins.int
+    CONCERN_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    RM_ID_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    MEMBER_FIELD_NUMBER: _builtins.int
+    severity: _builtins.str
+    """"ok" while it has not lasted long enough to count, then "degraded" or "down": "down" if nothing is
+    scheduled because of it.
+    """
+    concern: _builtins.str
+    """What it is about: "server", "listener", "store", "member", "worker", "rm", "scheduling", "queue",
+    "subscriber", "configuration", "budgets", "disk", "journal", "memory", "rejections", "nodes" or "books".
+    More may follow.
+    """
+    name: _builtins.str
+    """Which of them; empty if there is one only."""
+    rm_id: _builtins.str
+    """The RM that it is about; empty for none."""
+    text: _builtins.str
+    """A sentence without a full stop."""
+    since: _builtins.int
+    """Since when; 0 if unknown."""
+    member: _builtins.str
+    """The member that says so, if it is about that member itself; empty otherwise."""
+    def __init__(
+        self,
+        *,
+        severity: _builtins.str = ...,
+        concern: _builtins.str = ...,
+        name: _builtins.str = ...,
+        rm_id: _builtins.str = ...,
+        text: _builtins.str = ...,
+        since: _builtins.int = ...,
+        member: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["concern", b"concern", "member", b"member", "name", b"name", "rm_id", b"rm_id", "severity", b"severity", "since", b"since", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Finding: _TypeAlias = Finding  # noqa: Y015
+
+@_typing.final
 class GetServerRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -164,7 +279,7 @@ class ResourceManager(_message.Message):
     connected: _builtins.bool
     """Whether a stream of it is open."""
     since: _builtins.int
-    """Since when a stream of it is open, or none is. Without any it counts from the registration."""
+    """Since when a stream of it is open, or none is; without any stream so far, since the registration."""
     over_session: _builtins.bool
     """Whether it is served over licorne.v1.Session; over si.v1 otherwise."""
     @_builtins.property
@@ -200,7 +315,7 @@ Global___ResourceManager: _TypeAlias = ResourceManager  # noqa: Y015
 
 @_typing.final
 class RmAmounts(_message.Message):
-    """How much one RM has, or may have."""
+    """Counts of one RM's objects, or caps on them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -219,11 +334,11 @@ class RmAmounts(_message.Message):
     asks: _builtins.int
     """Asks and allocations, foreign ones too."""
     ended: _builtins.int
-    """Applications that are over and can still be seen."""
+    """Ended applications that are still in reports."""
     memory: _builtins.int
-    """Bytes, as the core reckons them."""
+    """Bytes, as estimated by the core."""
     ended_memory: _builtins.int
-    """Bytes of these for applications that are over."""
+    """Bytes of these for ended applications."""
     def __init__(
         self,
         *,
@@ -400,7 +515,7 @@ class Partition(_message.Message):
     preemption_enabled: _builtins.bool
     quota_preemption_enabled: _builtins.bool
     node_sort_attribute: _builtins.str
-    """What the policy "spread" goes by; empty for the others."""
+    """The node attribute of the policy "spread"; empty for others."""
     @_builtins.property
     def capacity(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -731,21 +846,21 @@ class Queue(_message.Message):
     def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def preempting(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What victims of preemption take that were told to stop and are not gone yet."""
+        """Resources of victims of preemption that are being stopped."""
 
     @_builtins.property
     def promised(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What asks wait for, for which victims were told to stop: nobody else gets it."""
+        """Resources of asks for which victims were stopped: no other ask gets them."""
 
     @_builtins.property
     def fair_max(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What allocated is divided by for the share, of each type that is not guaranteed: the maximum of
+        """Divisors of `allocated` for the share, for each type that is not guaranteed: the maximum of
         the queue, or else of the nearest queue above it that has one.
         """
 
     @_builtins.property
     def stop(self) -> Global___OperatorMark:
-        """The operator that stopped it; absent unless one did."""
+        """The operator that stopped it; absent if none did."""
 
     @_builtins.property
     def fair_share(self) -> Global___FairShare:
@@ -822,7 +937,7 @@ class FairShare(_message.Message):
     WEIGHT_FIELD_NUMBER: _builtins.int
     HALF_LIFE_FIELD_NUMBER: _builtins.int
     share: _builtins.float
-    """What siblings, or users of one leaf, are ordered by: the smaller comes first."""
+    """The value that orders siblings, or users of one leaf: the smaller comes first."""
     weight: _builtins.float
     half_life: _builtins.float
     """In seconds."""
@@ -863,7 +978,7 @@ class HoursBudget(_message.Message):
     """In the units of the resource times hours."""
     used: _builtins.float
     left: _builtins.float
-    """Negative if what runs has used more."""
+    """Negative if running allocations have used more."""
     window: _builtins.float
     """In seconds."""
     resets_at: _builtins.int
@@ -895,6 +1010,7 @@ class ListApplicationsRequest(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     queue: _builtins.str
     """Empty: all queues."""
@@ -902,6 +1018,10 @@ class ListApplicationsRequest(_message.Message):
     """"active" (the default), "completed" or "rejected"."""
     page_size: _builtins.int
     page_token: _builtins.str
+    reason: _builtins.str
+    """Only those that wait, or were rejected, for a reason with this text in it, in any case: a code such as
+    NO_NODE_FITS, or words. Each then has its `reason`.
+    """
     def __init__(
         self,
         *,
@@ -910,10 +1030,11 @@ class ListApplicationsRequest(_message.Message):
         state: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "partition", b"partition", "queue", b"queue", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "partition", b"partition", "queue", b"queue", "reason", b"reason", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1088,6 +1209,7 @@ class Application(_message.Message):
     OPERATOR_PRIORITY_FIELD_NUMBER: _builtins.int
     AGE_BONUS_FIELD_NUMBER: _builtins.int
     ELASTIC_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     application_id: _builtins.str
     partition: _builtins.str
     queue: _builtins.str
@@ -1099,7 +1221,7 @@ class Application(_message.Message):
     pending_asks: _builtins.int
     allocation_count: _builtins.int
     backoff_deadline: _builtins.int
-    """When its back-off ends, until which its asks are not looked at; 0 without a back-off."""
+    """When its back-off ends, until which its asks are not tried; 0 without a back-off."""
     group: _builtins.str
     """The group that it counts for, empty for none."""
     reservations: _builtins.int
@@ -1108,13 +1230,15 @@ class Application(_message.Message):
     gang_scheduling_style: _builtins.str
     """For a gang: "Soft" or "Hard"."""
     placeholder_deadline: _builtins.int
-    """When its placeholders time out; 0 while no time is running."""
+    """When its placeholders time out; 0 without a running timeout."""
     placeholder_count: _builtins.int
     """Placeholders that are allocated. They are in `allocation_count`."""
     operator_priority: _builtins.int
-    """The priority of all its asks, whatever their own are; absent unless an operator gave it."""
+    """The priority of all its asks, as set by an operator in place of their own; absent if none was set."""
     age_bonus: _builtins.int
-    """What the age of its oldest ask adds to the priority by which it is ordered; 0 without ageing."""
+    """Increase of the priority that orders it, by the age of its oldest ask; 0 without ageing."""
+    reason: _builtins.str
+    """In a list for a reason: code and text of the check that stops its first ask, or why it was rejected."""
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -1129,21 +1253,21 @@ class Application(_message.Message):
     def allocations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Allocation]: ...
     @_builtins.property
     def placeholder_allocated(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What its placeholders take. It is not in `allocated`."""
+        """Resources of its placeholders, which are not in `allocated`."""
 
     @_builtins.property
     def placeholder_ask(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """For a gang: what all its placeholders take together."""
+        """For a gang: the sum of all its placeholders."""
 
     @_builtins.property
     def task_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskGroup]: ...
     @_builtins.property
     def hold(self) -> Global___OperatorMark:
-        """The operator that holds it, so that no ask of it is allocated; absent unless one does."""
+        """The operator that holds it, so that none of its asks is allocated; absent if it is not held."""
 
     @_builtins.property
     def change(self) -> Global___OperatorMark:
-        """The operator that gave it another priority or queue; absent unless one did."""
+        """The operator that gave it another priority or queue; absent if none did."""
 
     @_builtins.property
     def elastic(self) -> Global___Elastic:
@@ -1183,14 +1307,20 @@ class Application(_message.Message):
         operator_priority: _builtins.int | None = ...,
         age_bonus: _builtins.int = ...,
         elastic: Global___Elastic | None = ...,
+        reason: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority", "change", b"change", "elastic", b"elastic", "hold", b"hold", "operator_priority", b"operator_priority"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority", "_reason", b"_reason", "change", b"change", "elastic", b"elastic", "hold", b"hold", "operator_priority", b"operator_priority", "reason", b"reason"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority", "age_bonus", b"age_bonus", "allocated", b"allocated", "allocation_count", b"allocation_count", "allocations", b"allocations", "application_id", b"application_id", "asks", b"asks", "backoff_deadline", b"backoff_deadline", "change", b"change", "elastic", b"elastic", "finished_time", b"finished_time", "gang_scheduling_style", b"gang_scheduling_style", "group", b"group", "groups", b"groups", "hold", b"hold", "operator_priority", b"operator_priority", "partition", b"partition", "pending", b"pending", "pending_asks", b"pending_asks", "placeholder_allocated", b"placeholder_allocated", "placeholder_ask", b"placeholder_ask", "placeholder_count", b"placeholder_count", "placeholder_deadline", b"placeholder_deadline", "queue", b"queue", "rejected_message", b"rejected_message", "reservations", b"reservations", "start_time", b"start_time", "state", b"state", "state_log", b"state_log", "submission_time", b"submission_time", "task_groups", b"task_groups", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority", "_reason", b"_reason", "age_bonus", b"age_bonus", "allocated", b"allocated", "allocation_count", b"allocation_count", "allocations", b"allocations", "application_id", b"application_id", "asks", b"asks", "backoff_deadline", b"backoff_deadline", "change", b"change", "elastic", b"elastic", "finished_time", b"finished_time", "gang_scheduling_style", b"gang_scheduling_style", "group", b"group", "groups", b"groups", "hold", b"hold", "operator_priority", b"operator_priority", "partition", b"partition", "pending", b"pending", "pending_asks", b"pending_asks", "placeholder_allocated", b"placeholder_allocated", "placeholder_ask", b"placeholder_ask", "placeholder_count", b"placeholder_count", "placeholder_deadline", b"placeholder_deadline", "queue", b"queue", "reason", b"reason", "rejected_message", b"rejected_message", "reservations", b"reservations", "start_time", b"start_time", "state", b"state", "state_log", b"state_log", "submission_time", b"submission_time", "task_groups", b"task_groups", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__operator_priority: _TypeAlias = _typing.Literal["operator_priority"]  # noqa: Y015
     _WhichOneofArgType__operator_priority: _TypeAlias = _typing.Literal["_operator_priority", b"_operator_priority"]  # noqa: Y015
+    _WhichOneofReturnType__reason: _TypeAlias = _typing.Literal["reason"]  # noqa: Y015
+    _WhichOneofArgType__reason: _TypeAlias = _typing.Literal["_reason", b"_reason"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__operator_priority) -> _WhichOneofReturnType__operator_priority | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
 
 Global___Application: _TypeAlias = Application  # noqa: Y015
 
@@ -1267,11 +1397,11 @@ class TaskGroup(_message.Message):
     MIN_RESOURCE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     count: _builtins.int
-    """Placeholders that were asked for."""
+    """Placeholders that have arrived."""
     replaced: _builtins.int
-    """Placeholders whose place a real allocation took."""
+    """Placeholders replaced by real allocations."""
     timed_out: _builtins.int
-    """Placeholders that ended otherwise, or were told to."""
+    """Placeholders that ended otherwise, or are being stopped."""
     @_builtins.property
     def min_resource(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """The size of the first placeholder."""
@@ -1380,23 +1510,23 @@ class Ask(_message.Message):
     priority: _builtins.int
     request_time: _builtins.int
     scheduling_attempted: _builtins.bool
-    """Whether it was within its user's quota when it was looked at."""
+    """Whether it was within its user's quota when it was tried."""
     triggered_scale_up: _builtins.bool
-    """Whether the RM was told that no node takes it."""
+    """Whether it was reported to the RM as fitting no node."""
     reserved_node: _builtins.str
     """The node that is reserved for it, empty for none."""
     assumed_node: _builtins.str
-    """The node that it is assumed on, while the RM is asked about that node; empty for none."""
+    """The node on which it is assumed, while the RM is asked about that node; empty for none."""
     required_node: _builtins.str
-    """The only node it may go to, empty for any."""
+    """The only node on which it may run, empty for any."""
     placeholder: _builtins.bool
     task_group: _builtins.str
     replaces: _builtins.str
-    """The placeholder that it is to replace, empty for none. The RM was told to stop that, or is being
+    """The placeholder that it is to replace, empty for none. The RM was asked to stop that, or is being
     asked about the node.
     """
     triggered_preemption: _builtins.bool
-    """Whether victims were told to stop for it."""
+    """Whether victims were stopped for it."""
     @_builtins.property
     def resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -1525,13 +1655,13 @@ class Allocation(_message.Message):
     placeholder: _builtins.bool
     task_group: _builtins.str
     placeholder_used: _builtins.bool
-    """Whether it took the place of a placeholder."""
+    """Whether it replaced a placeholder."""
     stopping: _builtins.str
-    """Why the RM was told to stop it: "preempted", "replaced" or "timeout"; empty while it was not."""
+    """Why the RM was asked to stop it: "preempted", "replaced" or "timeout"; empty if it was not."""
     notice_deadline: _builtins.int
     """When it will be preempted, of an allocation under notice; 0 for none."""
     checkpoint: _builtins.int
-    """Up to when its work is kept, as its RM says; 0 while the RM has not said."""
+    """The time up to which its work is saved, as reported by its RM; 0 if it reported none."""
     @_builtins.property
     def resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -1603,7 +1733,7 @@ class ListPreemptionsResponse(_message.Message):
     next_page_token: _builtins.str
     @_builtins.property
     def preemptions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Preemption]:
-        """The latest first. A partition remembers the last 10,000."""
+        """The latest first. A partition records the last 10,000."""
 
     def __init__(
         self,
@@ -1621,7 +1751,7 @@ Global___ListPreemptionsResponse: _TypeAlias = ListPreemptionsResponse  # noqa: 
 
 @_typing.final
 class Preemption(_message.Message):
-    """An allocation that the RM was told to stop for the sake of something else, with the numbers of that
+    """An allocation that the RM was asked to stop in favour of others, with the numbers of that
     moment.
     """
 
@@ -1674,7 +1804,7 @@ class Preemption(_message.Message):
     time: _builtins.int
     rule: _builtins.str
     """"guarantee": for an ask whose queue was below its guarantee. "required-node": for an ask that may
-    go to no other node. "quota": the queue was above its lowered maximum. "drain": an operator drained
+    run on no other node. "quota": the queue was above its lowered maximum. "drain": an operator drained
     the node.
     """
     beneficiary_application_id: _builtins.str
@@ -1682,14 +1812,14 @@ class Preemption(_message.Message):
     beneficiary_allocation_key: _builtins.str
     beneficiary_priority: _builtins.int
     released_time: _builtins.int
-    """When the victim was gone; 0 while it is not."""
+    """When the victim ended; 0 if it has not."""
     noticed_time: _builtins.int
     """When its RM was given notice; 0 for none."""
     ran: _builtins.float
     """For how long it had run, in seconds, and how much of that was lost: since its last checkpoint."""
     lost: _builtins.float
     checkpoint: _builtins.int
-    """That checkpoint, in nanoseconds since 1970, as its RM said, or else the median of its queue; 0 for
+    """That checkpoint, in nanoseconds since 1970, as reported by its RM, or else the median of its queue; 0 for
     neither.
     """
     @_builtins.property
@@ -1702,7 +1832,7 @@ class Preemption(_message.Message):
     def beneficiary_queue(self) -> Global___PreemptionQueue: ...
     @_builtins.property
     def spared(self) -> Global___SparedAllocation:
-        """Where costs were compared: the allocation on the node that would have gone next."""
+        """If costs were compared: the allocation on the node that would have been stopped next."""
 
     def __init__(
         self,
@@ -2103,11 +2233,11 @@ class Node(_message.Message):
     allocation_count: _builtins.int
     foreign_count: _builtins.int
     drained: _builtins.bool
-    """Whether an operator has cordoned it: no new allocations come there, whatever its RM says
-    (Admin.SetNodeSchedulable). Those that run go on, unless it has a `drain`.
+    """Whether an operator has cordoned it: it takes no new allocations, regardless of its RM
+    (Admin.SetNodeSchedulable). Running ones continue, unless it has a `drain`.
     """
     reservation_count: _builtins.int
-    """How many asks the node is reserved for."""
+    """Number of reservations of the node."""
     @_builtins.property
     def capacity(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -2122,19 +2252,19 @@ class Node(_message.Message):
     def attributes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def reservations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Reservation]:
-        """Asks that the node is reserved for, the first 16; ListReservations has all."""
+        """Reservations of the node, the first 16; ListReservations has all."""
 
     @_builtins.property
     def kept(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What other asks have to leave free for all of these."""
+        """Resources that other asks have to leave free for all of these."""
 
     @_builtins.property
     def cordon(self) -> Global___OperatorMark:
-        """The operator that cordoned it; absent unless one did."""
+        """The operator that cordoned it; absent if none did."""
 
     @_builtins.property
     def drain(self) -> Global___NodeDrain:
-        """How far an operator's drain is; absent without one."""
+        """Progress of an operator's drain; absent without one."""
 
     def __init__(
         self,
@@ -2167,7 +2297,7 @@ Global___Node: _TypeAlias = Node  # noqa: Y015
 
 @_typing.final
 class OperatorMark(_message.Message):
-    """What an operator did to a node, a queue or an application."""
+    """Mark of an operator's act on a node, a queue or an application."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2196,7 +2326,7 @@ Global___OperatorMark: _TypeAlias = OperatorMark  # noqa: Y015
 
 @_typing.final
 class NodeDrain(_message.Message):
-    """Work is moved off a node step by step: the RM is told to stop allocations, evenly until the deadline,
+    """Progress of a drain: the RM is asked to stop allocations one by one, evenly until the deadline,
     or all of them end by themselves.
     """
 
@@ -2210,12 +2340,12 @@ class NodeDrain(_message.Message):
     EXEMPT_FIELD_NUMBER: _builtins.int
     start_time: _builtins.int
     deadline: _builtins.int
-    """When the last allocation is told to stop; 0 if none is."""
+    """When the last allocation is stopped; 0 if none is."""
     allocations: _builtins.int
-    """Allocations at the start, and those of them that are still there."""
+    """Allocations at the start, and those that remain."""
     remaining: _builtins.int
     stopping: _builtins.int
-    """Those of the remaining that the RM was told to stop."""
+    """Those of the remaining that the RM was asked to stop."""
     exempt: _builtins.int
     """Allocations that stay: foreign ones, and those of asks that require the node."""
     def __init__(
@@ -2275,18 +2405,18 @@ class Reservation(_message.Message):
     allocation_key: _builtins.str
     time: _builtins.int
     required: _builtins.bool
-    """Whether the ask may go to no other node."""
+    """Whether the ask may run on no other node."""
     queue: _builtins.str
     """The queue of the ask."""
     exclusive: _builtins.bool
     """Other asks have to leave all of the node (property reservation.exclusive)."""
     idle_since: _builtins.int
-    """Since when the ask could not have the node if it were empty, in nanoseconds since 1970; 0 if it
-    could. Such a reservation is given up after reservation.idle.timeout.
+    """Since when the ask would not fit on the empty node, in nanoseconds since 1970; 0 if it
+    would. Such a reservation is given up after reservation.idle.timeout.
     """
     @_builtins.property
     def kept(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What other asks have to leave free on the node."""
+        """Resources that other asks have to leave free on the node."""
 
     @_builtins.property
     def reason(self) -> Global___HolderReason:
@@ -2316,7 +2446,7 @@ Global___Reservation: _TypeAlias = Reservation  # noqa: Y015
 
 @_typing.final
 class HolderReason(_message.Message):
-    """Why an ask that a node is reserved for does not run there."""
+    """Why an ask with a reserved node does not run there."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2477,7 +2607,7 @@ Global___ListUsageResponse: _TypeAlias = ListUsageResponse  # noqa: Y015
 
 @_typing.final
 class Usage(_message.Message):
-    """What one user or group has, queue by queue."""
+    """Usage of one user or group, queue by queue."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2584,7 +2714,7 @@ class QueueUsage(_message.Message):
     def allocated(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def running_applications(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Applications that have something."""
+        """Applications with allocations."""
 
     @_builtins.property
     def max(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
@@ -2658,7 +2788,7 @@ Global___ListOutstandingResponse: _TypeAlias = ListOutstandingResponse  # noqa: 
 
 @_typing.final
 class OutstandingShape(_message.Message):
-    """Asks of one size that quota would admit and no node takes."""
+    """Asks of one size that quotas would admit but that fit no node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2760,7 +2890,7 @@ class ListReasonsResponse(_message.Message):
     TIME_FIELD_NUMBER: _builtins.int
     MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
     asks: _builtins.int
-    """All asks that wait; the sum over the reasons."""
+    """All pending asks; the sum over the reasons."""
     time: _builtins.int
     """The time of the answer."""
     @_builtins.property
@@ -2831,7 +2961,7 @@ class WaitReason(_message.Message):
     allocation_key: _builtins.str
     @_builtins.property
     def resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What these asks want together."""
+        """The sum of these asks."""
 
     @_builtins.property
     def first_queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReasonQueue]: ...
@@ -2928,7 +3058,7 @@ class ListResourceHoursRequest(_message.Message):
     by: _builtins.str
     """"queue", "user" or "group"; empty for "queue"."""
     since: _builtins.int
-    """From this time, rounded down to an hour, until that; 0 for all that is kept, and for now."""
+    """From this time, rounded down to an hour, until that; 0 for all records, and for now."""
     until: _builtins.int
     page_size: _builtins.int
     page_token: _builtins.str
@@ -3071,7 +3201,7 @@ class ListEventsRequest(_message.Message):
     start: _builtins.int
     """The first id wanted."""
     count: _builtins.int
-    """At most so many, 0 for as many as one answer takes."""
+    """Most events; 0 for as many as fit into one answer."""
     def __init__(
         self,
         *,
@@ -3098,7 +3228,7 @@ class ListEventsResponse(_message.Message):
     instance: _builtins.str
     """Changes when ids start anew: with every start of the server and registration of the RM."""
     lowest_id: _builtins.int
-    """The ids that are kept; with none kept `highest_id` is below `lowest_id`."""
+    """The ids of recorded events; without any, `highest_id` is below `lowest_id`."""
     highest_id: _builtins.int
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]: ...
@@ -3151,7 +3281,7 @@ class WatchEventsRequest(_message.Message):
     rm_id: _builtins.str
     """Empty: the RM that registered first."""
     start: _builtins.int
-    """Where to begin; without it with what happens next."""
+    """The first id; without it the stream begins with the next event."""
     instance: _builtins.str
     """The instance that `start` is of; another one ends the call with OUT_OF_RANGE. Empty: any."""
     def __init__(
@@ -3240,9 +3370,9 @@ class ExplainResponse(_message.Message):
     queue: _builtins.str
     verdict: _builtins.str
     """"allocated", "assumed" (booked on a node that the RM is being asked about), "pending" (a check
-    stops it), "waiting" (all checks pass, not tried yet), "replacing" (it takes the place of a
-    placeholder that the RM was told to stop), "stopping" (the RM was told to stop it) or "preempted"
-    (it is gone).
+    stops it), "waiting" (all checks pass, not tried yet), "replacing" (it replaces a
+    placeholder that the RM was asked to stop), "stopping" (the RM was asked to stop it) or "preempted"
+    (it has ended).
     """
     summary: _builtins.str
     """One sentence: the first check that stops it, or where the allocation is."""
@@ -3251,14 +3381,14 @@ class ExplainResponse(_message.Message):
     applications_ahead: _builtins.int
     """Applications of the same queue that come first."""
     age_bonus: _builtins.int
-    """Of an ask that waits: what the age of its application adds to the priority by which that is ordered."""
+    """Of a pending ask: the increase of its application's priority in the order, by age."""
     @_builtins.property
     def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Check]:
         """All checks in the order in which they are made."""
 
     @_builtins.property
     def preemption(self) -> Global___Preemption:
-        """For "stopping" and "preempted": for whom, and why."""
+        """For "stopping" and "preempted": beneficiary and reason."""
 
     @_builtins.property
     def expected_start(self) -> Global___ExpectedStart:
@@ -3299,20 +3429,30 @@ class ExpectedStart(_message.Message):
     START_BY_FIELD_NUMBER: _builtins.int
     ASKS_AHEAD_FIELD_NUMBER: _builtins.int
     UNASKED_FIELD_NUMBER: _builtins.int
+    EARLIEST_FIELD_NUMBER: _builtins.int
+    LATEST_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
     starts_at: _builtins.int
     """In nanoseconds since 1970; 0 with the confidence "unknown"."""
     confidence: _builtins.str
-    """"declared" if all runtimes that it rests on are declared, "learnt" if some are medians of what ran,
+    """"declared" if all runtimes that it depends on are declared, "learnt" if some follow from past runs,
     "unknown" if some are neither.
     """
     first_told: _builtins.int
-    """Shadow start that was told first, in nanoseconds since 1970; 0 if the ask holds none."""
+    """Shadow start as first published, in nanoseconds since 1970; 0 if the ask holds none."""
     start_by: _builtins.int
     """The latest start that the ask wants, in nanoseconds since 1970; 0 for none."""
     asks_ahead: _builtins.int
-    """Asks ahead of this one, if there are too many for a guess: then the start is unknown. Else 0."""
+    """Asks ahead of this one, if there are too many for an estimate: then the start is unknown. Else 0."""
     unasked: _builtins.bool
-    """True for a guess by amounts alone: the RM judges nodes for the ask, and was not asked about them."""
+    """True for an estimate by amounts alone: the ask has a predicate, about which the RM was not asked."""
+    earliest: _builtins.int
+    """The earliest and the latest start, in nanoseconds since 1970, between which asks start in `level` of a
+    hundred cases, by the latest errors of such times for the same queue and amounts. All are 0 while the
+    server has observed too few starts, and without a start.
+    """
+    latest: _builtins.int
+    level: _builtins.int
     def __init__(
         self,
         *,
@@ -3322,10 +3462,13 @@ class ExpectedStart(_message.Message):
         start_by: _builtins.int = ...,
         asks_ahead: _builtins.int = ...,
         unasked: _builtins.bool = ...,
+        earliest: _builtins.int = ...,
+        latest: _builtins.int = ...,
+        level: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["asks_ahead", b"asks_ahead", "confidence", b"confidence", "first_told", b"first_told", "start_by", b"start_by", "starts_at", b"starts_at", "unasked", b"unasked"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asks_ahead", b"asks_ahead", "confidence", b"confidence", "earliest", b"earliest", "first_told", b"first_told", "latest", b"latest", "level", b"level", "start_by", b"start_by", "starts_at", b"starts_at", "unasked", b"unasked"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3489,8 +3632,8 @@ class ListTopologyRequest(_message.Message):
     page_token: _builtins.str
     @_builtins.property
     def shape(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What one member of a gang wants; empty for the shape of the first waiting topology gang, or else of
-        the largest waiting ask.
+        """The size of one gang member; empty for that of the first pending topology gang, or else of
+        the largest pending ask that a node has room for now, or of the largest.
         """
 
     def __init__(
@@ -3759,7 +3902,8 @@ class Check(_message.Message):
     SINCE_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """"partition", "application", "starting", "backoff", "running", "user", "group", "queue", "budget",
-    "predicates", "nodes", "gang", "preemption", "backfill", "topology", "hours".
+    "predicates", "nodes", "gang", "preemption", "backfill", "topology", "hours"; "size" if the ask can never
+    start, as a maximum or every node is too small for it.
     """
     subject: _builtins.str
     """What was tested: a queue's path, an application's id, a user and a queue, …."""

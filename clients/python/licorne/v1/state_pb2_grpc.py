@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class StateStub(object):
-    """What the core knows, read-only. A partition is named `[rmID]name`, or by its bare name, which
+    """The state of the core, read-only. A partition is named `[rmID]name`, or by its bare name, which
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
 
@@ -35,10 +35,10 @@ class StateStub(object):
     comes first, of those that have such a partition. If a member does not answer a bare name may mean
     another RM, and is refused with UNAVAILABLE.
 
-    Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
-    where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
-    is the `page_token` of the next page. Each item is true at the moment it was looked at; what
-    came or went in between two may be missing, and nothing is listed twice.
+    Lists have pages of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
+    if these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
+    is the `page_token` of the next page. Each item is as of the moment at which it was read; items that
+    were added or removed between two pages may be missing, and none is listed twice.
     """
 
     def __init__(self, channel):
@@ -51,6 +51,11 @@ class StateStub(object):
                 '/licorne.v1.State/GetServer',
                 request_serializer=licorne_dot_v1_dot_state__pb2.GetServerRequest.SerializeToString,
                 response_deserializer=licorne_dot_v1_dot_state__pb2.GetServerResponse.FromString,
+                _registered_method=True)
+        self.GetHealth = channel.unary_unary(
+                '/licorne.v1.State/GetHealth',
+                request_serializer=licorne_dot_v1_dot_state__pb2.GetHealthRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_state__pb2.GetHealthResponse.FromString,
                 _registered_method=True)
         self.ListRms = channel.unary_unary(
                 '/licorne.v1.State/ListRms',
@@ -145,7 +150,7 @@ class StateStub(object):
 
 
 class StateServicer(object):
-    """What the core knows, read-only. A partition is named `[rmID]name`, or by its bare name, which
+    """The state of the core, read-only. A partition is named `[rmID]name`, or by its bare name, which
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
 
@@ -154,21 +159,29 @@ class StateServicer(object):
     comes first, of those that have such a partition. If a member does not answer a bare name may mean
     another RM, and is refused with UNAVAILABLE.
 
-    Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
-    where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
-    is the `page_token` of the next page. Each item is true at the moment it was looked at; what
-    came or went in between two may be missing, and nothing is listed twice.
+    Lists have pages of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
+    if these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
+    is the `page_token` of the next page. Each item is as of the moment at which it was read; items that
+    were added or removed between two pages may be missing, and none is listed twice.
     """
 
     def GetServer(self, request, context):
-        """What runs here: of several members the one that is called. Answers whoever may call at all.
+        """Version and interpreter of the server; of several members, the one that is called. For all callers.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetHealth(self, request, context):
+        """What is wrong: the verdict that all forms of the server show. For all callers, each with the findings
+        about the server and about RMs that it may see.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListRms(self, request, context):
-        """The RMs that are registered, with how much each has and may have.
+        """The registered RMs, with their use of their caps.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -211,7 +224,7 @@ class StateServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListUsage(self, request, context):
-        """What users or groups have and may have.
+        """Usage and limits of users or groups.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -224,14 +237,14 @@ class StateServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListPreemptions(self, request, context):
-        """Which allocations were preempted, for whom and why.
+        """Preempted allocations, with beneficiary and reason.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListOutstanding(self, request, context):
-        """What quota would admit and no node takes, by shape: how much the cluster is short of.
+        """Asks that quotas would admit but that fit no node, by shape: the shortage of the cluster.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -245,14 +258,14 @@ class StateServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListResourceHours(self, request, context):
-        """How much was used for how long, by queue, user or group.
+        """Usage over time, by queue, user or group.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListCalendar(self, request, context):
-        """When the asks that hold a shadow start are expected to start.
+        """Expected starts of the asks that hold a shadow start.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -266,7 +279,7 @@ class StateServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListBudgets(self, request, context):
-        """Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
+        """Budgets over RMs, parents before children, with the usage of each RM. Of the RMs only those that
         the caller may see.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -280,9 +293,9 @@ class StateServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchEvents(self, request, context):
-        """Events as they happen. A watcher that does not keep up is ended with ABORTED, one that asks for
-        events that are not kept any more with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
-        id to go on from.
+        """Events as they occur. A subscriber that does not keep up is ended with ABORTED, one that asks for
+        events that were dropped with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
+        id to continue from.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -295,6 +308,11 @@ def add_StateServicer_to_server(servicer, server):
                     servicer.GetServer,
                     request_deserializer=licorne_dot_v1_dot_state__pb2.GetServerRequest.FromString,
                     response_serializer=licorne_dot_v1_dot_state__pb2.GetServerResponse.SerializeToString,
+            ),
+            'GetHealth': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetHealth,
+                    request_deserializer=licorne_dot_v1_dot_state__pb2.GetHealthRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_state__pb2.GetHealthResponse.SerializeToString,
             ),
             'ListRms': grpc.unary_unary_rpc_method_handler(
                     servicer.ListRms,
@@ -395,7 +413,7 @@ def add_StateServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class State(object):
-    """What the core knows, read-only. A partition is named `[rmID]name`, or by its bare name, which
+    """The state of the core, read-only. A partition is named `[rmID]name`, or by its bare name, which
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
 
@@ -404,10 +422,10 @@ class State(object):
     comes first, of those that have such a partition. If a member does not answer a bare name may mean
     another RM, and is refused with UNAVAILABLE.
 
-    Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
-    where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
-    is the `page_token` of the next page. Each item is true at the moment it was looked at; what
-    came or went in between two may be missing, and nothing is listed twice.
+    Lists have pages of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
+    if these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
+    is the `page_token` of the next page. Each item is as of the moment at which it was read; items that
+    were added or removed between two pages may be missing, and none is listed twice.
     """
 
     @staticmethod
@@ -427,6 +445,33 @@ class State(object):
             '/licorne.v1.State/GetServer',
             licorne_dot_v1_dot_state__pb2.GetServerRequest.SerializeToString,
             licorne_dot_v1_dot_state__pb2.GetServerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetHealth(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.State/GetHealth',
+            licorne_dot_v1_dot_state__pb2.GetHealthRequest.SerializeToString,
+            licorne_dot_v1_dot_state__pb2.GetHealthResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class StateStub:
-    """What the core knows, read-only. A partition is named `[rmID]name`, or by its bare name, which
+    """The state of the core, read-only. A partition is named `[rmID]name`, or by its bare name, which
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
 
@@ -36,10 +36,10 @@ class StateStub:
     comes first, of those that have such a partition. If a member does not answer a bare name may mean
     another RM, and is refused with UNAVAILABLE.
 
-    Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
-    where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
-    is the `page_token` of the next page. Each item is true at the moment it was looked at; what
-    came or went in between two may be missing, and nothing is listed twice.
+    Lists have pages of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
+    if these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
+    is the `page_token` of the next page. Each item is as of the moment at which it was read; items that
+    were added or removed between two pages may be missing, and none is listed twice.
     """
 
     @_typing.overload
@@ -47,9 +47,13 @@ class StateStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> StateAsyncStub: ...
     GetServer: _grpc.UnaryUnaryMultiCallable[_state_pb2.GetServerRequest, _state_pb2.GetServerResponse]
-    """What runs here: of several members the one that is called. Answers whoever may call at all."""
+    """Version and interpreter of the server; of several members, the one that is called. For all callers."""
+    GetHealth: _grpc.UnaryUnaryMultiCallable[_state_pb2.GetHealthRequest, _state_pb2.GetHealthResponse]
+    """What is wrong: the verdict that all forms of the server show. For all callers, each with the findings
+    about the server and about RMs that it may see.
+    """
     ListRms: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListRmsRequest, _state_pb2.ListRmsResponse]
-    """The RMs that are registered, with how much each has and may have."""
+    """The registered RMs, with their use of their caps."""
     ListPartitions: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListPartitionsRequest, _state_pb2.ListPartitionsResponse]
     ListQueues: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListQueuesRequest, _state_pb2.ListQueuesResponse]
     ListApplications: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListApplicationsRequest, _state_pb2.ListApplicationsResponse]
@@ -57,34 +61,34 @@ class StateStub:
     ListNodes: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListNodesRequest, _state_pb2.ListNodesResponse]
     Explain: _grpc.UnaryUnaryMultiCallable[_state_pb2.ExplainRequest, _state_pb2.ExplainResponse]
     ListUsage: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListUsageRequest, _state_pb2.ListUsageResponse]
-    """What users or groups have and may have."""
+    """Usage and limits of users or groups."""
     ListReservations: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListReservationsRequest, _state_pb2.ListReservationsResponse]
     ListPreemptions: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListPreemptionsRequest, _state_pb2.ListPreemptionsResponse]
-    """Which allocations were preempted, for whom and why."""
+    """Preempted allocations, with beneficiary and reason."""
     ListOutstanding: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListOutstandingRequest, _state_pb2.ListOutstandingResponse]
-    """What quota would admit and no node takes, by shape: how much the cluster is short of."""
+    """Asks that quotas would admit but that fit no node, by shape: the shortage of the cluster."""
     ListReasons: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListReasonsRequest, _state_pb2.ListReasonsResponse]
     """Why asks wait: how many by the first check that stops them, the most frequent first."""
     ListResourceHours: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListResourceHoursRequest, _state_pb2.ListResourceHoursResponse]
-    """How much was used for how long, by queue, user or group."""
+    """Usage over time, by queue, user or group."""
     ListCalendar: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListCalendarRequest, _state_pb2.ListCalendarResponse]
-    """When the asks that hold a shadow start are expected to start."""
+    """Expected starts of the asks that hold a shadow start."""
     ListTopology: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListTopologyRequest, _state_pb2.ListTopologyResponse]
     """Free room by topology domain."""
     ListBudgets: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListBudgetsRequest, _state_pb2.ListBudgetsResponse]
-    """Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
+    """Budgets over RMs, parents before children, with the usage of each RM. Of the RMs only those that
     the caller may see.
     """
     ListEvents: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListEventsRequest, _state_pb2.ListEventsResponse]
     WatchEvents: _grpc.UnaryStreamMultiCallable[_state_pb2.WatchEventsRequest, _state_pb2.WatchEventsResponse]
-    """Events as they happen. A watcher that does not keep up is ended with ABORTED, one that asks for
-    events that are not kept any more with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
-    id to go on from.
+    """Events as they occur. A subscriber that does not keep up is ended with ABORTED, one that asks for
+    events that were dropped with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
+    id to continue from.
     """
 
 @_typing.type_check_only
 class StateAsyncStub(StateStub):
-    """What the core knows, read-only. A partition is named `[rmID]name`, or by its bare name, which
+    """The state of the core, read-only. A partition is named `[rmID]name`, or by its bare name, which
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
 
@@ -93,17 +97,21 @@ class StateAsyncStub(StateStub):
     comes first, of those that have such a partition. If a member does not answer a bare name may mean
     another RM, and is refused with UNAVAILABLE.
 
-    Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
-    where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
-    is the `page_token` of the next page. Each item is true at the moment it was looked at; what
-    came or went in between two may be missing, and nothing is listed twice.
+    Lists have pages of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
+    if these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
+    is the `page_token` of the next page. Each item is as of the moment at which it was read; items that
+    were added or removed between two pages may be missing, and none is listed twice.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetServer: _aio.UnaryUnaryMultiCallable[_state_pb2.GetServerRequest, _state_pb2.GetServerResponse]  # type: ignore[assignment]
-    """What runs here: of several members the one that is called. Answers whoever may call at all."""
+    """Version and interpreter of the server; of several members, the one that is called. For all callers."""
+    GetHealth: _aio.UnaryUnaryMultiCallable[_state_pb2.GetHealthRequest, _state_pb2.GetHealthResponse]  # type: ignore[assignment]
+    """What is wrong: the verdict that all forms of the server show. For all callers, each with the findings
+    about the server and about RMs that it may see.
+    """
     ListRms: _aio.UnaryUnaryMultiCallable[_state_pb2.ListRmsRequest, _state_pb2.ListRmsResponse]  # type: ignore[assignment]
-    """The RMs that are registered, with how much each has and may have."""
+    """The registered RMs, with their use of their caps."""
     ListPartitions: _aio.UnaryUnaryMultiCallable[_state_pb2.ListPartitionsRequest, _state_pb2.ListPartitionsResponse]  # type: ignore[assignment]
     ListQueues: _aio.UnaryUnaryMultiCallable[_state_pb2.ListQueuesRequest, _state_pb2.ListQueuesResponse]  # type: ignore[assignment]
     ListApplications: _aio.UnaryUnaryMultiCallable[_state_pb2.ListApplicationsRequest, _state_pb2.ListApplicationsResponse]  # type: ignore[assignment]
@@ -111,33 +119,33 @@ class StateAsyncStub(StateStub):
     ListNodes: _aio.UnaryUnaryMultiCallable[_state_pb2.ListNodesRequest, _state_pb2.ListNodesResponse]  # type: ignore[assignment]
     Explain: _aio.UnaryUnaryMultiCallable[_state_pb2.ExplainRequest, _state_pb2.ExplainResponse]  # type: ignore[assignment]
     ListUsage: _aio.UnaryUnaryMultiCallable[_state_pb2.ListUsageRequest, _state_pb2.ListUsageResponse]  # type: ignore[assignment]
-    """What users or groups have and may have."""
+    """Usage and limits of users or groups."""
     ListReservations: _aio.UnaryUnaryMultiCallable[_state_pb2.ListReservationsRequest, _state_pb2.ListReservationsResponse]  # type: ignore[assignment]
     ListPreemptions: _aio.UnaryUnaryMultiCallable[_state_pb2.ListPreemptionsRequest, _state_pb2.ListPreemptionsResponse]  # type: ignore[assignment]
-    """Which allocations were preempted, for whom and why."""
+    """Preempted allocations, with beneficiary and reason."""
     ListOutstanding: _aio.UnaryUnaryMultiCallable[_state_pb2.ListOutstandingRequest, _state_pb2.ListOutstandingResponse]  # type: ignore[assignment]
-    """What quota would admit and no node takes, by shape: how much the cluster is short of."""
+    """Asks that quotas would admit but that fit no node, by shape: the shortage of the cluster."""
     ListReasons: _aio.UnaryUnaryMultiCallable[_state_pb2.ListReasonsRequest, _state_pb2.ListReasonsResponse]  # type: ignore[assignment]
     """Why asks wait: how many by the first check that stops them, the most frequent first."""
     ListResourceHours: _aio.UnaryUnaryMultiCallable[_state_pb2.ListResourceHoursRequest, _state_pb2.ListResourceHoursResponse]  # type: ignore[assignment]
-    """How much was used for how long, by queue, user or group."""
+    """Usage over time, by queue, user or group."""
     ListCalendar: _aio.UnaryUnaryMultiCallable[_state_pb2.ListCalendarRequest, _state_pb2.ListCalendarResponse]  # type: ignore[assignment]
-    """When the asks that hold a shadow start are expected to start."""
+    """Expected starts of the asks that hold a shadow start."""
     ListTopology: _aio.UnaryUnaryMultiCallable[_state_pb2.ListTopologyRequest, _state_pb2.ListTopologyResponse]  # type: ignore[assignment]
     """Free room by topology domain."""
     ListBudgets: _aio.UnaryUnaryMultiCallable[_state_pb2.ListBudgetsRequest, _state_pb2.ListBudgetsResponse]  # type: ignore[assignment]
-    """Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
+    """Budgets over RMs, parents before children, with the usage of each RM. Of the RMs only those that
     the caller may see.
     """
     ListEvents: _aio.UnaryUnaryMultiCallable[_state_pb2.ListEventsRequest, _state_pb2.ListEventsResponse]  # type: ignore[assignment]
     WatchEvents: _aio.UnaryStreamMultiCallable[_state_pb2.WatchEventsRequest, _state_pb2.WatchEventsResponse]  # type: ignore[assignment]
-    """Events as they happen. A watcher that does not keep up is ended with ABORTED, one that asks for
-    events that are not kept any more with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
-    id to go on from.
+    """Events as they occur. A subscriber that does not keep up is ended with ABORTED, one that asks for
+    events that were dropped with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
+    id to continue from.
     """
 
 class StateServicer(metaclass=_abc_1.ABCMeta):
-    """What the core knows, read-only. A partition is named `[rmID]name`, or by its bare name, which
+    """The state of the core, read-only. A partition is named `[rmID]name`, or by its bare name, which
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
 
@@ -146,10 +154,10 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
     comes first, of those that have such a partition. If a member does not answer a bare name may mean
     another RM, and is refused with UNAVAILABLE.
 
-    Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
-    where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
-    is the `page_token` of the next page. Each item is true at the moment it was looked at; what
-    came or went in between two may be missing, and nothing is listed twice.
+    Lists have pages of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
+    if these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
+    is the `page_token` of the next page. Each item is as of the moment at which it was read; items that
+    were added or removed between two pages may be missing, and none is listed twice.
     """
 
     @_abc_1.abstractmethod
@@ -158,7 +166,17 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.GetServerRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.GetServerResponse, _abc.Awaitable[_state_pb2.GetServerResponse]]:
-        """What runs here: of several members the one that is called. Answers whoever may call at all."""
+        """Version and interpreter of the server; of several members, the one that is called. For all callers."""
+
+    @_abc_1.abstractmethod
+    def GetHealth(
+        self,
+        request: _state_pb2.GetHealthRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_state_pb2.GetHealthResponse, _abc.Awaitable[_state_pb2.GetHealthResponse]]:
+        """What is wrong: the verdict that all forms of the server show. For all callers, each with the findings
+        about the server and about RMs that it may see.
+        """
 
     @_abc_1.abstractmethod
     def ListRms(
@@ -166,7 +184,7 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.ListRmsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListRmsResponse, _abc.Awaitable[_state_pb2.ListRmsResponse]]:
-        """The RMs that are registered, with how much each has and may have."""
+        """The registered RMs, with their use of their caps."""
 
     @_abc_1.abstractmethod
     def ListPartitions(
@@ -216,7 +234,7 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.ListUsageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListUsageResponse, _abc.Awaitable[_state_pb2.ListUsageResponse]]:
-        """What users or groups have and may have."""
+        """Usage and limits of users or groups."""
 
     @_abc_1.abstractmethod
     def ListReservations(
@@ -231,7 +249,7 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.ListPreemptionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListPreemptionsResponse, _abc.Awaitable[_state_pb2.ListPreemptionsResponse]]:
-        """Which allocations were preempted, for whom and why."""
+        """Preempted allocations, with beneficiary and reason."""
 
     @_abc_1.abstractmethod
     def ListOutstanding(
@@ -239,7 +257,7 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.ListOutstandingRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListOutstandingResponse, _abc.Awaitable[_state_pb2.ListOutstandingResponse]]:
-        """What quota would admit and no node takes, by shape: how much the cluster is short of."""
+        """Asks that quotas would admit but that fit no node, by shape: the shortage of the cluster."""
 
     @_abc_1.abstractmethod
     def ListReasons(
@@ -255,7 +273,7 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.ListResourceHoursRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListResourceHoursResponse, _abc.Awaitable[_state_pb2.ListResourceHoursResponse]]:
-        """How much was used for how long, by queue, user or group."""
+        """Usage over time, by queue, user or group."""
 
     @_abc_1.abstractmethod
     def ListCalendar(
@@ -263,7 +281,7 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.ListCalendarRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListCalendarResponse, _abc.Awaitable[_state_pb2.ListCalendarResponse]]:
-        """When the asks that hold a shadow start are expected to start."""
+        """Expected starts of the asks that hold a shadow start."""
 
     @_abc_1.abstractmethod
     def ListTopology(
@@ -279,7 +297,7 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.ListBudgetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListBudgetsResponse, _abc.Awaitable[_state_pb2.ListBudgetsResponse]]:
-        """Budgets over RMs, parents before children, with what each RM has of them. Of the RMs only those that
+        """Budgets over RMs, parents before children, with the usage of each RM. Of the RMs only those that
         the caller may see.
         """
 
@@ -296,9 +314,9 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.WatchEventsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_state_pb2.WatchEventsResponse], _abc.AsyncIterator[_state_pb2.WatchEventsResponse]]:
-        """Events as they happen. A watcher that does not keep up is ended with ABORTED, one that asks for
-        events that are not kept any more with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
-        id to go on from.
+        """Events as they occur. A subscriber that does not keep up is ended with ABORTED, one that asks for
+        events that were dropped with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
+        id to continue from.
         """
 
 def add_StateServicer_to_server(servicer: StateServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,10 +1,10 @@
 """Ageing: applications are ordered by a priority that rises while their oldest ask waits (spec § 5.2).
 
-A leaf says by its property `ageing` how much is added for each duration, and how much at most (`keys`).
-The bonus is of the application as a whole: of its place in the leaf, and through the leaf's priority of
-the queues above. The priorities of its asks stay as they are, by which preemption compares.
+The property `ageing` of a leaf gives the gain for each duration, and a bound (`keys`). The bonus belongs to
+the application: it affects its rank in the leaf and, through the leaf's priority, that of the queues above.
+The priorities of its asks do not change; preemption compares those.
 
 `terms` has the arithmetic of one ask, and `ages` the pending asks of one application by age. `extension`
-takes part in the partition: the bonus follows the time in steps, for which each application has one
-deadline, and every ask that comes or goes. `recount` derives all of it anew.
+updates the bonus: in steps of time, for which each application has one
+deadline, and with every ask that is added or removed. `recount` derives all of it anew.
 """

@@ -13,7 +13,7 @@ _SLACK = 32
 class Ages:
     """The pending requests of an application, the oldest first.
 
-    Requests that are not pending any more are forgotten when they come to the top.
+    Requests that are not pending any more are dropped when they reach the top.
     """
 
     __slots__ = ("_heap", "awaited", "bonus", "oldest", "step", "terms", "top")
@@ -22,19 +22,19 @@ class Ages:
         """Start without requests."""
         self.terms = terms
         self.bonus = 0
-        """What the oldest request adds to the priority."""
+        """Bonus of the oldest request."""
         self.oldest = inf
-        """Time at which the oldest request was made, in unix seconds; inf for none."""
+        """Time at which the oldest request was created, in unix seconds; inf for none."""
         self.top = NO_PRIORITY
         """Highest priority of the requests."""
         self.step = inf
         """Time at which the bonus rises next, in unix seconds; inf for none."""
         self.awaited = inf
-        """Time at which the bonus is looked at next, if no request comes or goes: `step` or before."""
+        """Time of the next update if no request is added or removed: `step` or before."""
         self._heap: list[tuple[float, Request]] = []
 
     def add(self, request: Request, pending: int) -> None:
-        """Add a pending request; so many are pending with it. `follow` comes after it."""
+        """Add a pending request; `pending` is their new number. Call `follow` after it."""
         heappush(self._heap, (request.create_time, request))
         if len(self._heap) > _SLACK + 2 * pending:
             kept = dict.fromkeys([one for _, one in self._heap if one.is_pending])
@@ -42,7 +42,7 @@ class Ages:
             heapify(self._heap)
 
     def is_settled(self, top: int, now: float) -> bool:
-        """True if `follow` would change nothing: most requests that come or go are not the oldest."""
+        """True if `follow` would change nothing: most added or removed requests are not the oldest."""
         heap = self._heap
         return (
             top == self.top

@@ -1,4 +1,4 @@
-"""The applications of one partition that age, by their next steps."""
+"""The ageing applications of one partition, by their next steps."""
 
 from collections.abc import Iterator, Mapping
 from math import inf
@@ -24,8 +24,8 @@ TIMER: Final = Timer(Due.EXTENSION, name=NAME)
 class AgeClock(Extension):
     """The pending asks by age of each application whose leaf has ageing, and their next steps.
 
-    Always true: the deadline of an application is that of its next step, or earlier, as it is seldom set
-    anew; the partition has a timer for the first of them.
+    Always true: the deadline of an application is that of its next step, or earlier, as it is seldom
+    moved; the partition has a timer for the first of them.
     """
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
@@ -34,8 +34,8 @@ class AgeClock(Extension):
         self._ages: dict[Application, Ages] = {}
         self._steps: Clock[Application] = Clock(self.timers, TIMER)
 
-    def follow(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
-        """It ages by the terms of this leaf from now on."""
+    def apply_leaf(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
+        """Apply the ageing terms of the leaf to the application."""
         terms: Ageing | None = leaf.settings.of(NAME)
         before = self._ages.get(app)
         if terms == (None if before is None else before.terms):
@@ -49,32 +49,32 @@ class AgeClock(Extension):
                 yield 1
         if before is not None:
             raise_by(app, 0)
-            self.gone(app)
+            self.app_gone(app)
         if after is not None:
             self._keep(app, after)
             self._follow(app, after, now)
 
     def entered(self, app: Application, request: Request, now: float) -> None:
-        """One more ask grows old."""
+        """Add a pending ask."""
         ages = self._ages.get(app)
         if ages is not None:
             ages.add(request, app.pending_count)
             self._settle(app, ages, now)
 
     def left(self, app: Application, now: float) -> None:
-        """It may have been the oldest."""
+        """Update the bonus, as the removed ask may have been the oldest."""
         ages = self._ages.get(app)
         if ages is not None:
             self._settle(app, ages, now)
 
-    def gone(self, app: Application) -> None:
-        """No step of it is awaited."""
+    def app_gone(self, app: Application) -> None:
+        """Cancel its next step."""
         if self._ages.pop(app, None) is not None:
             app.interests &= ~self.bit
             self._steps.cancel(app)
 
     def pass_time(self, now: float, most: int) -> int:
-        """Let at most so many applications follow the time; return how many have."""
+        """Update the bonus of at most `most` applications; return their number."""
         count = 0
         while count < most and (app := self._steps.take_due(now)) is not None:
             count += 1
@@ -110,7 +110,7 @@ class AgeClock(Extension):
             self.dirty.mark_due(app)
 
     def _next_step(self, app: Application) -> float:
-        """Time at which the application is looked at next, in unix seconds; inf for none."""
+        """Time of the next update of the application, in unix seconds; inf for none."""
         step = self._steps.deadline(app)
         return inf if step is None else step
 

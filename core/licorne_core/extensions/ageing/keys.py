@@ -12,7 +12,7 @@ from licorne_core.values.windows import DAY
 NAME: Final = "ageing"
 
 STEPS: Final = 100
-"""Steps where the text has no bound."""
+"""Number of steps to the bound, if the text gives none."""
 
 
 def _read(text: str) -> Ageing | None:

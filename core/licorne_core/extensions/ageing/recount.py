@@ -1,4 +1,4 @@
-"""A4 for ageing: the bonus is that of a time up to which no deadline of the application has come."""
+"""A4 for ageing: the bonus is right for some time before the application's next deadline."""
 
 from math import inf
 
@@ -19,8 +19,8 @@ def check_ages(
 ) -> None:
     """Compare the application's ages with its leaf's terms and its pending requests.
 
-    `awaited` are the times at which it is looked at next, and at which the partition's timer fires. In
-    the middle of a reload or a move, which is not `settled`, the terms follow later.
+    `awaited` are the times of its next update, and of the partition's timer. In
+    the middle of a reload or a move, which is not `settled`, the terms may be out of date.
 
     Raises:
         InvariantBroken: something differs.

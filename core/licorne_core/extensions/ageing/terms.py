@@ -1,4 +1,4 @@
-"""Ageing: the longer the oldest ask of an application waits, the higher the priority it is ordered by."""
+"""Ageing: the longer the oldest ask of an application waits, the higher the priority that orders it."""
 
 from math import inf
 from typing import NamedTuple
@@ -12,12 +12,12 @@ class Ageing(NamedTuple):
     most: int
 
     def bonus(self, created: float, now: float) -> tuple[int, float]:
-        """The bonus of an ask that came at `created`, and the time of its next step, inf for none.
+        """The bonus of an ask that arrived at `created`, and the time of its next step, inf for none.
 
         Times are in unix seconds. The next step is always later than `now`.
         """
         steps = max(0, int((now - created) / self.every))
-        # The quotient may be off by one where the time is that of a step.
+        # The quotient may be too small by one at the very time of a step.
         if created + (steps + 1) * self.every <= now:
             steps += 1
         elif steps and created + steps * self.every > now:

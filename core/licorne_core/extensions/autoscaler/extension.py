@@ -18,7 +18,7 @@ TIMER: Final = Timer(Due.EXTENSION, name=NAME)
 
 
 class Autoscaler(Extension):
-    """The present scan, if any; while asks wait the partition has a timer for the next one."""
+    """The present scan, if any; while asks wait, the partition has a timer for the next one."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without a scan."""
@@ -26,14 +26,14 @@ class Autoscaler(Extension):
         self._inspection: Inspection | None = None
 
     def idle(self, now: float) -> None:
-        """Scan in a while, if that is not planned yet."""
+        """Schedule a scan, if none is scheduled yet."""
         if TIMER not in self.timers:
             self.timers.set(TIMER, now + self.context.tuning.inspection_time)
 
     def inspect(self, firing: Firing) -> None:
         """Do one part of the scan; the next part follows in the next tick.
 
-        An ask that is found counts as reported even if the RM does not want to hear of it, because the
+        An ask that is found counts as reported even if the RM does not want reports, because the
         views show it.
         """
         partition, now = firing.partition, firing.now

@@ -1,4 +1,4 @@
-"""The scan, part by part, when its time has come."""
+"""Deadline of a scan: runs it part by part."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What an RM is told of asks that wait for a larger cluster."""
+"""Reports to an RM about asks that wait for a larger cluster."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from licorne_core.values.ids import AllocationKey, AppId, PartitionName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerState:
-    """An ask that quota would admit and no node takes (spec § 8.12): its state is FAILED."""
+    """An ask that quotas would admit but that fits no node (spec § 8.12): its state is FAILED."""
 
     app_id: AppId
     key: AllocationKey

@@ -1,4 +1,4 @@
-"""Outstanding asks by size, for whoever sizes a cluster."""
+"""Outstanding asks by size, for autoscalers."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from licorne_core.values.slices import in_runs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutstandingShape:
-    """Asks of one size that quota would admit and no node takes, counted by queue."""
+    """Asks of one size that quotas would admit but that fit no node, counted by queue."""
 
     resources: Resources
     count: int
@@ -34,7 +34,7 @@ def outstanding(partition: Partition) -> Iterator[OutstandingShape | None]:
 
 
 def outstanding_shapes(found: Iterable[Outstanding | None]) -> Iterator[OutstandingShape | None]:
-    """The same of those that were found."""
+    """Outstanding asks by size, from the results of a scan."""
     sizes: dict[Shape, dict[QueuePath, int]] = {}
     for one in found:
         if one is not None and one.asks:

@@ -1,6 +1,6 @@
-"""Scan for the shortage of a cluster: asks that quota admits and no node takes (spec § 8.12).
+"""Scan for a shortage of nodes: asks that quotas admit but that fit no node (spec § 8.12).
 
-An ask is outstanding if it was tried, fits on no node, and fits in the headroom of its user, its
+An ask is outstanding if it was tried, fits no node, and fits in the headroom of its user, its
 group, further quotas and its queues after the outstanding asks before it. The maximum of root does not
 count: an autoscaler is to raise it. An ask that waits for its turn or for an answer of the RM is not
 outstanding.
@@ -14,6 +14,7 @@ from licorne_core.extensions.autoscaler.messages import ContainerState
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.users import in_order
 from licorne_core.model.quotas import Quota, headroom
 from licorne_core.partitions.jobs import Job
 from licorne_core.standard.predicates.results import PredicateResults
@@ -62,7 +63,7 @@ class Inspection(Job):
     def __init__(self, root: Queue, results: PredicateResults, now: float) -> None:
         """Begin a scan of a partition's queues."""
         self.states: list[ContainerState] = []
-        """Found asks; the caller takes them away."""
+        """Found asks, which the caller removes."""
         self._found = scan(root, results)
         super().__init__(now)
 
@@ -123,7 +124,7 @@ def _leaves(queue: Queue) -> Iterator[Queue | None]:
 
 
 def _applications(leaf: Queue) -> Iterator[Application | None]:
-    """Applications to scan, in order where one may take the resources of the next."""
+    """Applications to scan, in order if one may use up the headroom of the next."""
     bounded = any(queue.max is not None for queue in leaf.lineage[:-1])
     applications = list(leaf.applications.values())
     for app in () if bounded else applications:
@@ -132,14 +133,14 @@ def _applications(leaf: Queue) -> Iterator[Application | None]:
             break
         yield None
     if bounded:
-        yield from leaf.ranking.in_order()
+        yield from in_order(leaf.ranking)
     else:
         for app in applications:
-            yield app if app in leaf.ranking else None
+            yield app if app.is_ranked else None
 
 
 def _groups(app: Application, results: PredicateResults) -> Iterator[AskGroup | None]:
-    """Groups without a required node that were tried and fit on no node, in order.
+    """Groups without a required node that were tried and fit no node, in order.
 
     Groups of a class with unanswered predicate checks are left out: their nodes were not refused.
     """

@@ -1,25 +1,25 @@
-"""Which asks of an application count for a back-off, and when there are enough of them (spec § 8.3a)."""
+"""Which asks of an application count for a back-off, and when they are enough (spec § 8.3a)."""
 
 from collections.abc import Callable
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, waits
-from licorne_core.model.apps.requests import Place
+from licorne_core.model.apps.requests import AskPlace
 
 Stopped = Callable[[AskGroup], bool]
-"""True if a rule that comes before the search for a node stops the group by now (`checks.is_stopped`)."""
+"""True if a rule that precedes the search for a node stops the group at present (`checks.is_stopped`)."""
 
 
 def backs_off(
-    app: Application, threshold: int, found: Place | None, stopped: Stopped, *, asking: bool
+    app: Application, threshold: int, found: AskPlace | None, stopped: Stopped, *, asking: bool
 ) -> bool:
-    """True if as many asks as the threshold found no node and stand before another ask.
+    """True if as many asks as the threshold found no node and precede another ask.
 
-    The other ask is `found`, the one that could be placed; without one it is any. Asks that are not
-    tried do not count, whatever nodes there are: those beyond a quota, and those that the RM has a
-    say in unless it is being asked (`asking`), and those that back off themselves.
+    The other ask is `found`, the one that could be placed; None means any ask. Asks that are not tried
+    regardless of nodes do not count: those beyond a quota, those with a predicate unless the RM is being
+    asked (`asking`), and those that back off themselves.
     """
-    # With nothing to place, the ask after the last one allowed is the one that shows it.
+    # Without `found`, one more ask that found no node stands for the ask that the others precede.
     enough = threshold if found is not None else threshold + 1
     stuck = [
         group
@@ -39,14 +39,14 @@ def backs_off(
 
 
 def stopped_meanwhile(app: Application, stopped: Stopped) -> list[AskGroup]:
-    """Groups parked for want of nodes that a rule before the search stops by now.
+    """Groups parked for lack of nodes that a rule before the search stops at present.
 
-    Then they count in a back-off as soon as only nodes stop them.
+    They are tried, so that they count for a back-off as soon as only nodes stop them.
     """
     groups = app.groups.values()
     return [one for one in groups if one.blocker is not None and _is_nodeless(one) and stopped(one)]
 
 
 def _is_nodeless(group: AskGroup) -> bool:
-    """True if no node took the asks of the group when they were tried last."""
+    """True if the asks of the group fitted no node in the last try."""
     return bool(group.waiting) and group.unplaceable

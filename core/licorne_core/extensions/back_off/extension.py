@@ -1,4 +1,4 @@
-"""Pauses applications of which too many asks find no node."""
+"""Pauses applications if too many of their asks find no node."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -9,7 +9,7 @@ from licorne_core.extensions.back_off.counting import backs_off, stopped_meanwhi
 from licorne_core.extensions.back_off.rules import BackOff
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
-from licorne_core.model.apps.requests import Place
+from licorne_core.model.apps.requests import AskPlace
 from licorne_core.model.queues.queue import Queue
 from licorne_core.points import Extension, Former
 from licorne_core.scheduling.checks import is_stopped
@@ -38,18 +38,18 @@ class BackOffs(Extension):
         return self._ends.deadline(app) or 0.0
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
-        """The pass asks here about applications of leaves with a threshold."""
+        """Mark leaves with a threshold: the pass may pause their applications."""
         if queue.settings.of(self.name):
             queue.interests |= self.bit
         else:
             queue.interests &= ~self.bit
 
     def visited(self, leaf: Queue, app: Application) -> Sequence[AskGroup]:
-        """Groups that are stopped by now are tried again, so that they count once only nodes stop them."""
+        """Groups that a rule stops at present are tried, so that they count once only nodes stop them."""
         return stopped_meanwhile(app, partial(is_stopped, self.context)) if leaf.interests & self.bit else ()
 
-    def pauses(self, leaf: Queue, app: Application, found: Place | None, now: float) -> Blocker | None:
-        """It backs off if enough asks found no node; without an answer of the RM that is not to be told."""
+    def pauses(self, leaf: Queue, app: Application, found: AskPlace | None, now: float) -> Blocker | None:
+        """Start a back-off if enough asks found no node; asks that wait for the RM leave that undecided."""
         if not leaf.interests & self.bit:
             return None
         threshold: int = leaf.settings.of(self.name)
@@ -61,14 +61,14 @@ class BackOffs(Extension):
             return context.wakeups.blockers.get(BackOff, app)
         return predicates.owed if found is None and predicates.full else None
 
-    def gone(self, app: Application) -> None:
-        """It awaits no end."""
+    def app_gone(self, app: Application) -> None:
+        """Cancel the end of its back-off."""
         if app.interests & self.bit:
             app.interests &= ~self.bit
             self._ends.cancel(app)
 
     def pass_time(self, now: float, most: int) -> int:
-        """Back-offs end."""
+        """End due back-offs."""
         count = 0
         while count < most and (app := self._ends.take_due(now)) is not None:
             count += 1
@@ -79,7 +79,7 @@ class BackOffs(Extension):
         return count
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """Applications have the bit if and only if they have an end, and the timer is for the first."""
+        """Check that only applications with an end have the bit, and that the timer is for the first."""
         for app in applications.values():
             if bool(app.interests & self.bit) != (app in self._ends):
                 raise InvariantBroken(f"A4: {app!r} backs off until {self._ends.deadline(app)}")

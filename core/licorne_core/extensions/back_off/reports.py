@@ -1,4 +1,4 @@
-"""What reports of queues and applications say of back-offs."""
+"""Fields about back-offs in reports of queues and applications."""
 
 from licorne_core.extensions.back_off import DELAY, NAME, STANDARD_DELAY
 from licorne_core.views.fields import Added, Moment, Span

@@ -1,15 +1,15 @@
-"""The rule that an application that backs off is not tried."""
+"""The rule that an application is not tried during its back-off."""
 
 from licorne_core.extensions.back_off import NAME
 from licorne_core.features import BITS
 from licorne_core.messages.checks import RuleCheck
 from licorne_core.model.apps.application import Application
-from licorne_core.scheduling.rules import CheckContext, Checks, Place, Rule
+from licorne_core.scheduling.rules import CheckContext, Checks, Rule, RulePlace
 from licorne_core.scheduling.waiting.blockers import Blocker, OfThing
 
 APPLICATION_BACKS_OFF = "APPLICATION_BACKS_OFF"
 BIT = BITS[NAME]
-"""Of the leaves in which applications back off, and of the applications that do."""
+"""Bit of leaves in which applications may back off, and of applications that do."""
 
 
 class BackOff(OfThing):
@@ -46,4 +46,4 @@ class _NoBackOff(Rule):
             )
 
 
-RULES = (_NoBackOff(Place.PAUSE, (APPLICATION_BACKS_OFF,), BackOff, interest=BIT, spares_reserved=True),)
+RULES = (_NoBackOff(RulePlace.PAUSE, (APPLICATION_BACKS_OFF,), BackOff, interest=BIT, spares_reserved=True),)

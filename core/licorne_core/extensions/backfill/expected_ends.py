@@ -1,7 +1,7 @@
-"""Expected ends of what runs on nodes, and what is free there from each of them on.
+"""Expected ends of allocations on nodes, and the free amounts after each of them.
 
-What is known of a node is kept until the node changes, the first end there has come, or learnt runtimes that
-it rests on are others: a search for a start reads all nodes, and most are as they were at the last one.
+Data of a node are cached until the node changes, its first expected end has come, or learnt runtimes that
+they depend on change: a search for a start reads all nodes, and most have not changed since the last one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,32 +19,32 @@ from licorne_core.values.ids import AppId
 from licorne_core.values.tags import RUNTIME, read_seconds
 
 MOST_CLASSES = 1_000
-"""Classes with a runtime that are kept in mind; beyond that all are forgotten."""
+"""Most classes with a runtime that are cached; beyond that all are dropped."""
 
 Classes = dict[tuple[AskClass, str], AskClass]
-"""Classes with a runtime, by the class without and the text of the tag; `_NO_TEXT` leads back from there."""
+"""Classes with a runtime, by the class without it and the text of the tag; `_NO_TEXT` has the reverse."""
 
 _NO_TEXT: Final = ""
-"""Stands for the tag of an ask that is to have no runtime in its class; no tag has this value."""
+"""Stands for the tag of an ask whose class is to have no runtime; no tag has this value."""
 
 _DECLARED = -1
 """Stands for the version of learnt runtimes where all runtimes are declared."""
 
 COST_OF_A_NODE, COST_OF_AN_ALLOCATION = 2, 5
-"""What it costs to read a node anew, and each allocation there; to look at a known node costs 2."""
+"""Cost of reading a node anew, and of each allocation on it; using a cached node costs 2."""
 
 
 def declared_runtime(app: Application, ask: Ask) -> float | None:
-    """Seconds that the ask, or else its application, says it runs; None if neither does."""
+    """Seconds that the ask, or else its application, declares; None if neither does."""
     if ask.ask_class.runtime < inf:
         return ask.ask_class.runtime
     return read_seconds(ask.tags if RUNTIME in ask.tags else app.tags, RUNTIME)
 
 
 def with_runtime(app: Application, ask: Ask, classes: Classes, *, backfills: bool = True) -> Ask:
-    """The ask with its declared runtime in its class, or without backfill with none there.
+    """The ask with its declared runtime in its class; without backfill its class has none.
 
-    Asks of one class and runtime share one object, as `classes` has it: so the tag of most is not read.
+    Asks of one class and runtime share one object by `classes`: so the tag is not parsed for most.
     """
     known = ask.ask_class
     if backfills == (known.runtime < inf):
@@ -64,7 +64,7 @@ def with_runtime(app: Application, ask: Ask, classes: Classes, *, backfills: boo
 
 
 def extended(end: float, now: float) -> float:
-    """Expected end of what should have ended at `end`: soon, ever less soon the longer it is overdue."""
+    """Expected end of an allocation overdue since `end`: soon, and further off the longer it is overdue."""
     if end > now:
         return end
     more = GRACE
@@ -74,9 +74,9 @@ def extended(end: float, now: float) -> float:
 
 
 class Forecast(NamedTuple):
-    """A node as time passes: what is free `now`, apart from planned room, and what ends, in order.
+    """A node over time: what is free `now`, apart from planned room, and expected ends, in order.
 
-    It is true before `until`, and while the version of the learnt runtimes is `learnt`, if it rests on any.
+    It is valid before `until` and, if it depends on learnt runtimes, while their version is `learnt`.
     """
 
     free: Mapping[str, int]
@@ -91,7 +91,7 @@ class ExpectedEnds:
     def __init__(
         self, nodes: NodeBook, applications: Mapping[AppId, Application], runtimes: Runtimes | None
     ) -> None:
-        """Know of no node yet."""
+        """Start without cached nodes."""
         self._nodes = nodes
         self._applications = applications
         self._runtimes = runtimes
@@ -99,13 +99,13 @@ class ExpectedEnds:
         self._read = 0
         self.classes: Classes = {}
         self.undeclared = 0
-        """Nodes that are known, and where not all runtimes are declared."""
+        """Cached nodes on which some runtime is not declared."""
         self.work = 0
-        """What it has cost to read nodes anew so far."""
+        """Cost of reading nodes anew so far."""
 
     @property
     def known(self) -> int:
-        """Number of nodes of which anything is known."""
+        """Number of cached nodes."""
         return len(self._forecasts)
 
     def learn_from(self, runtimes: Runtimes | None) -> None:
@@ -114,25 +114,25 @@ class ExpectedEnds:
         self._forecasts, self.undeclared = {}, 0
 
     def catch_up(self) -> None:
-        """Forget nodes that have changed; to be called before nodes are read at a time."""
+        """Drop changed nodes from the cache; call it before nodes are read for one time."""
         changed = self._nodes.changed
         for node in changed.since(self._read):
             self.forget(node)
         self._read = changed.count
 
     def forget(self, node: Node) -> None:
-        """Forget a node, which is gone or is read anew."""
+        """Drop a node that was removed or is read anew."""
         known = self._forecasts.pop(node, None)
         self.undeclared -= known is not None and known.learnt != _DECLARED
 
     def forget_all(self) -> Iterator[int]:
-        """Forget all nodes, in steps."""
+        """Drop all nodes, in steps."""
         while self._forecasts:
             self._forecasts.popitem()
             yield 1
 
     def on(self, node: Node, now: float) -> Forecast:
-        """The node from unix seconds `now` on."""
+        """The forecast of the node from unix seconds `now` on."""
         known = self._forecasts.get(node)
         if known is not None and now < known.until:
             learnt = known.learnt
@@ -152,15 +152,17 @@ class ExpectedEnds:
         learnt = _DECLARED
         for allocation in node.allocations:
             time, known = self.end_of(allocation, now)
-            if known is not Confidence.DECLARED and self._runtimes is not None:
+            unsure = known is not Confidence.DECLARED
+            if unsure and self._runtimes is not None:
                 learnt = self._runtimes.version
             if time < inf:
-                ends.append(End(time, allocation.ask.ask_class.items))
+                unsure = unsure or allocation.allocation_time + allocation.ask.ask_class.runtime <= now
+                ends.append(End(time, allocation.ask.ask_class.items, unsure))
         ends.sort()
         return Forecast(free, ends, ends[0].time if ends else inf, learnt)
 
     def end_of(self, allocation: Allocation, now: float) -> tuple[float, Confidence]:
-        """Expected end of an allocation, inf for unknown."""
+        """Expected end of an allocation in unix seconds, inf for unknown."""
         ask = allocation.ask
         seconds, known = self.expected(self._applications[ask.app_id], ask)
         time = inf if seconds is None else extended(allocation.allocation_time + seconds, now)

@@ -1,4 +1,4 @@
-"""The shadow starts of one partition, with what is known of runtimes, and its part at each point."""
+"""The shadow starts and runtimes of one partition, and the points of backfill."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -25,29 +25,29 @@ from licorne_core.views.audit.rules import require
 
 
 class PartitionStarts(Extension):
-    """Where backfill is on each application has its bit; else there are no starts and learnt runtimes."""
+    """With backfill on, each application has its bit; else there are no starts and learnt runtimes."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without shadow starts, and switched off."""
         super().__init__(name, bit, context)
         self.runtimes: Runtimes | None = None
-        """Learnt runtimes; None where backfill is off."""
+        """Learnt runtimes; None without backfill."""
         self.ends = ExpectedEnds(context.node_book, context.applications, None)
-        """What is known of the expected ends on nodes."""
+        """Expected ends of the allocations on each node."""
         self.shadows = Shadows(context, Backfill.OFF)
         search = StartSearch(context, self.ends)
-        self.shadows.decide = PlannedStarts(context, search).decide
+        self.shadows.decide = PlannedStarts(context, self.shadows.budget, search).decide
         self.remedies = {StartRequest: Starting(context, self.shadows, search)}
         self._is_new = True
 
     def configure(self, config: PartitionConfig) -> None:
-        """A new partition has the mode of its configuration at once, another one by `adapt`."""
+        """Set the mode of a new partition; for an existing one, `adapt` does."""
         if self._is_new:
             self._is_new = False
             self._switch(_mode_of(config))
 
     def adapt(self, partition: Partition, config: PartitionConfig, now: float) -> Iterator[int]:
-        """Put another mode in force. Where it begins or ends, all asks wait anew."""
+        """Change the mode. If backfill is turned on or off, all requests for remedies start anew."""
         shadows, mode = self.shadows, _mode_of(config)
         before, shadows.mode = shadows.mode, mode
         for shadow in list(shadows)[shadows.most :]:
@@ -65,21 +65,22 @@ class PartitionStarts(Extension):
                 replace_ask(partition, app, request, ask, now)
                 yield 1
 
-    def follow(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
-        """Where backfill is on, what the application asks for and runs is of interest."""
+    def apply_leaf(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
+        """With backfill on, set the bit of the application, whose asks and ends are of interest."""
         self._mark(app)
         return iter(())
 
     def arriving(self, app: Application, ask: Ask) -> Ask:
-        """Its declared runtime is of its class: asks that end in time pass a start."""
+        """Add its declared runtime to its class: asks that end early enough may pass a start."""
         return ask if self.runtimes is None else with_runtime(app, ask, self.ends.classes)
 
     def ended(self, app: Application, request: Request, now: float) -> None:
-        """Learn how long an allocation ran.
+        """Let starts be looked at again, and learn how long an allocation ran.
 
-        Not from a placeholder, from one that the RM was asked to stop, or from one that was there before
-        the RM told of it, whose beginning is unknown.
+        Nothing is learnt from a placeholder, from an allocation that the RM was asked to stop, or from one
+        that existed before the RM reported it, as its beginning is unknown.
         """
+        self.shadows.budget.ends += 1
         runtimes, allocation = self.runtimes, request.allocation
         if runtimes is None or allocation is None or request.state is not RequestState.ALLOCATED:
             return
@@ -88,15 +89,15 @@ class PartitionStarts(Extension):
             runtimes.learn(app.queue_path, ask.ask_class.shape, now - allocation.allocation_time)
 
     def answered(self, app: Application) -> None:
-        """A start may be planned on the nodes that its RM agrees to."""
+        """Plan a start on the nodes that its RM has accepted, if possible."""
         self.shadows.answered(app)
 
-    def went(self, node: Node) -> None:
-        """What was known of its ends is of no use."""
+    def node_lost(self, node: Node) -> None:
+        """Drop the expected ends of the node."""
         self.ends.forget(node)
 
     def dispose(self) -> Iterator[int]:
-        """Forget starts, which know this, and the nodes."""
+        """Drop starts, which refer to this, and the nodes."""
         self.shadows.starts.clear()
         self.shadows.asking.clear()
         return self.ends.forget_all()
@@ -123,7 +124,7 @@ def _mode_of(config: PartitionConfig) -> Backfill:
 
 
 def starts_of(partition: Partition) -> PartitionStarts:
-    """Those of the partition."""
+    """The shadow starts of the partition."""
     own = partition.points.named(NAME)
     assert isinstance(own, PartitionStarts)
     return own

@@ -1,10 +1,10 @@
-"""Shadow starts that are held from now on, that lapse, and that are overdue."""
+"""Shadow starts that are granted, that lapse, and that are overdue."""
 
 from typing import Final
 
 from licorne_core.extensions.backfill import NAME
 from licorne_core.extensions.backfill.extension import starts_of
-from licorne_core.extensions.backfill.shadows import Lapsed, Plan, ShadowStart, StartQuestion
+from licorne_core.extensions.backfill.shadows import Lapsed, ShadowStart, StartPlan, StartQuestion
 from licorne_core.handlers.outcome import Deadline, Deadlines, Decisions, Firing, Outcome
 from licorne_core.messages.events.records import EventRecord, EventType
 from licorne_core.partitions.partition import Partition
@@ -13,8 +13,8 @@ from licorne_core.values.asks import Ask
 from licorne_core.values.timers import Timer
 
 
-def _hold_start(partition: Partition, plan: Plan, now: float, _: Outcome) -> None:
-    """Let the ask hold the planned start; one that wants to start before it is told so once."""
+def _hold_start(partition: Partition, plan: StartPlan, now: float, _: Outcome) -> None:
+    """Let the ask hold the planned start; if that is later than wanted, publish an event once."""
     shadows = starts_of(partition).shadows
     shadow = shadows.hold(plan, now)
     if shadow.is_late and not shadow.told_late:
@@ -25,7 +25,7 @@ def _hold_start(partition: Partition, plan: Plan, now: float, _: Outcome) -> Non
 
 
 def _at_risk(time: float, ask: Ask, start: float, start_by: float) -> EventRecord:
-    """REQUEST: the ask, or the gang that it is a member of, is planned to start after it wants to."""
+    """REQUEST: the ask, or the gang of which it is a member, is planned to start later than wanted."""
     planned = f"{start:.3f}".rstrip("0").rstrip(".")
     text = f"DEADLINE_AT_RISK: planned to start at {planned}, wants to start by {start_by:.0f}"
     size = ask.ask_class.resources
@@ -37,17 +37,17 @@ def _give_up(partition: Partition, lapsed: Lapsed, now: float, _: Outcome) -> No
 
 
 def _ask(partition: Partition, decision: StartQuestion, _: float, __: Outcome) -> None:
-    """Ask about nodes; the application has its place among those with a start until the answer."""
+    """Ask about nodes; the application counts among those with a start until the answer."""
     checks_of(partition.check_context).ask_before(decision.question)
     starts_of(partition).shadows.asking[decision.question.app] = None
 
 
 def _overdue(firing: Firing, timer: Timer) -> None:
-    """A start that was planned for now has not come."""
+    """Plan a start anew whose time has passed."""
     shadow = firing.partition.applications[timer.app_id].requests[timer.key].claim
     assert isinstance(shadow, ShadowStart)
     starts_of(firing.partition).shadows.overdue(shadow)
 
 
-DECISIONS: Final[Decisions] = {Plan: _hold_start, Lapsed: _give_up, StartQuestion: _ask}
+DECISIONS: Final[Decisions] = {StartPlan: _hold_start, Lapsed: _give_up, StartQuestion: _ask}
 DEADLINES: Final[Deadlines] = {NAME: Deadline(_overdue)}

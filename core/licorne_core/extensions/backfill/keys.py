@@ -1,10 +1,12 @@
 """The properties `backfill` of root, and `reserve.after` of a leaf; and a tag of asks and applications."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from licorne_core.config.forms import WAIT, Property, member_of
 from licorne_core.config.kinds import Key
+from licorne_core.config.schema import NodeSortType, PartitionConfig
 from licorne_core.extensions.backfill import NAME, RESERVE_AFTER, START_BY, Backfill
 from licorne_core.values.tags import read_seconds
 
@@ -50,4 +52,15 @@ PROPERTIES = (
         after="reservation.idle.timeout",
     ),
 )
+
+
+def notes_of(partition: PartitionConfig) -> Iterator[str]:
+    """Backfill makes no room for large asks where small ones are spread over all nodes."""
+    if partition.node_sort.type is NodeSortType.FAIR and partition.root.settings.of(NAME):
+        yield (
+            "backfill with nodesortpolicy fair leaves nodes partly free while larger asks wait: "
+            "auto, the default, packs them then"
+        )
+
+
 TAGS = {START_BY: read_seconds}

@@ -1,14 +1,14 @@
-"""Room on a node that is held from a time on: for an ask or a gang with a shadow start.
+"""Room on a node that is held from a time on, for an ask or a gang with a shadow start.
 
-Until then others may use the room, if they end before. Others that run on have to leave it free at that
-time: what is free then follows from the allocations that end before.
+Until then others may use the room, if they end before. Others that run longer have to leave it free at that
+time: the amounts free then follow from the allocations that end before.
 """
 
 from collections.abc import Set
 from typing import Any, Final
 
 from licorne_core.model.claims import Claims
-from licorne_core.model.nodes.claims import Room
+from licorne_core.model.nodes.claims import HeldRoom
 from licorne_core.values.asks import Allocation, AskClass, Shape
 from licorne_core.values.ids import AllocationKey, AppId
 from licorne_core.values.resources import Items, charge, refund
@@ -18,24 +18,18 @@ AllocationId = tuple[AppId, AllocationKey]
 
 
 BEHIND: Final = "held for a shadow start"
-"""Reason for excluding a node where the ask would take room that is held from a later time on."""
+"""Reason for excluding a node on which the ask would use room that is held from a later time on."""
 
 
-class PlannedRoom(Room):
+class PlannedRoom(HeldRoom):
     """Amounts on one node that are held for a shadow start.
 
-    `going` are the allocations that were there when it was planned, at `planned`, and were to end by
-    `start`. One that came since ends by then if it declares so.
+    `going` are the allocations that were there at the time of the plan, `planned`, and were expected to end
+    by `start`. A later allocation ends by then if it declares so.
     """
 
     def __init__(
-        self,
-        start: float,
-        end: float,
-        items: Items,
-        going: Set[AllocationId],
-        planned: float,
-        claims: Claims,
+        self, start: float, end: float, items: Items, going: Set[AllocationId], planned: float, claims: Claims
     ) -> None:
         """Create the room; `Shadows.hold` puts it in `Node.claims`."""
         self.reason = BEHIND
@@ -47,7 +41,7 @@ class PlannedRoom(Room):
         self._claims = claims
 
     def ends_before(self, allocation: Allocation) -> bool:
-        """True if the allocation is to end by the start."""
+        """True if the allocation is expected to end by the start."""
         ask = allocation.ask
         if (ask.app_id, ask.key) in self.going:
             return True
@@ -55,14 +49,14 @@ class PlannedRoom(Room):
         return since >= self.planned and since + ask.ask_class.runtime <= self.start
 
     def lets(self, wanted: AskClass | Shape, node: Any, holder: object = None) -> bool:
-        """True if it ends by the start, or leaves the room free."""
+        """True if the ask ends by the start, or leaves the room free."""
         if self._claims.now + wanted.runtime <= self.start:
             return True
         left = self.left_on(node, holder)
         return all(left.get(name, 0) >= value for name, value in wanted.items)
 
     def leaves(self, wanted: AskClass | Shape, node: Any) -> dict[str, int]:
-        """What is left at the start beside all rooms, for asks that do not end by then."""
+        """Amounts free at the start beside all held rooms, for asks that do not end by then."""
         if self._claims.now + wanted.runtime <= self.start:
             return {}
         left = self.left_on(node)
@@ -70,7 +64,7 @@ class PlannedRoom(Room):
         return {name: left.get(name, 0) for name, _ in wanted.items}
 
     def left_on(self, node: Any, holder: object = None) -> dict[str, int]:
-        """What is free on the node at the start beside this and other held rooms, maybe below zero."""
+        """Amounts free on the node at the start beside this and other held rooms, maybe below zero."""
         left: dict[str, int] = dict(node.available)
         for allocation in node.allocations:
             if self.ends_before(allocation):

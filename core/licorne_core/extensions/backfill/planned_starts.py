@@ -1,21 +1,22 @@
-"""Asks with a shadow start in the pass: how they get one, and how they are tried before others (`shadows`).
+"""Asks with a shadow start in the pass: how they get one, and how they are tried first (`shadows`).
 
-A holder is tried where it is planned for. It goes elsewhere at its place in the order, like any ask.
+A holder is tried on its planned nodes. At its rank in the usual order it may be placed on other nodes.
 """
 
-from math import inf
+from math import inf, nextafter
 
 from licorne_core.extensions.backfill import RESERVE_AFTER, Backfill
 from licorne_core.extensions.backfill.shadows import (
     REPLAN_TIME,
     Lapsed,
+    LookBudget,
     NodesAsked,
-    Plan,
     Shadows,
     ShadowStart,
+    StartPlan,
     StartQuestion,
 )
-from licorne_core.extensions.backfill.start_search import Kind, StartSearch
+from licorne_core.extensions.backfill.start_search import StartKind, StartSearch
 from licorne_core.extensions.backfill.unplanned import RETRY_TIME, Likeness, likeness
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup, OfNoNode
@@ -32,15 +33,15 @@ from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.asks import AskClass
 
 
-def kinds_of(app: Application, request: Request) -> list[Kind]:
+def kinds_of(app: Application, request: Request) -> list[StartKind]:
     """The asks that start together with the ask: those of its gang, or itself alone."""
     if not app.gang.has_member(request.ask):
-        return [Kind(request.ask.ask_class, [request])]
-    return [Kind(share[0].ask_class, first_asks(share)) for share in next_members(app)]
+        return [StartKind(request.ask.ask_class, [request])]
+    return [StartKind(share[0].ask_class, first_asks(share)) for share in next_members(app)]
 
 
 class StartRequest(OfNoNode):
-    """The asks that may hold a shadow start. After a plan that failed it pauses for a while."""
+    """The asks that may hold a shadow start. After a failed plan it is paused for a while."""
 
     __slots__ = ()
 
@@ -51,21 +52,21 @@ class StartRequest(OfNoNode):
 
 
 class Starting(Remedy):
-    """The ask holds a shadow start from then on, where backfill is on."""
+    """Lets an ask hold a shadow start, with backfill on."""
 
     def __init__(self, context: CheckContext, shadows: Shadows, search: StartSearch) -> None:
-        """In the partition of the context."""
+        """Act in the partition of the context."""
         super().__init__(context)
         self._shadows = shadows
         self._search = search
 
     @property
     def is_for_gangs(self) -> bool:
-        """True where backfill is on: a gang holds a start as a whole."""
+        """True with backfill on: a gang holds a start as a whole."""
         return self._shadows.mode is not Backfill.OFF
 
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
-        """True if the nodes, or all of them together, stop asks that may go to any of them."""
+        """True if asks that may go to any node fit none, or exceed all of them together."""
         is_short = over is None or over is self.context.tree.root
         return (
             is_short and self.context.may_hold and self.is_for_gangs and group.ask_class.required_node is None
@@ -73,12 +74,12 @@ class Starting(Remedy):
 
     def decide(
         self, wants: StartRequest, request: Request, now: float
-    ) -> Plan | NodeQuestion | StartQuestion | Blocker | None:
+    ) -> StartPlan | NodeQuestion | StartQuestion | Blocker | None:
         """The shadow start, the question to the RM about its nodes, or the blocker.
 
-        None for a pause, as none is found: others are planned then.
+        None for a pause, as none is found: others are planned meanwhile.
 
-        Another ask of its class may have found that out a moment ago.
+        Another ask of its class may have failed a moment ago.
         """
         context, app, shadows = self.context, wants.app, self._shadows
         if app.gang.has_member(request.ask):
@@ -109,39 +110,42 @@ class Starting(Remedy):
                 return plan
             until = unplanned.failed(app.app_id, asks, now, self._is_waiting)
         # An ask may have a node reserved until the next plan.
-        context.escalation.rest(wants, until)
+        context.escalation.pause(wants, until)
         reserve_again(context.escalation, wants.group, now)
         return None
 
     def _is_waiting(self, asks: Likeness) -> bool:
-        """True if there are asks of the class, or there is the gang."""
+        """True if pending asks of the class, or members of the gang, exist."""
         if isinstance(asks, AskClass):
             return self.context.index.is_wanted(asks)
         return asks in self.context.applications
 
 
-_Tried = Candidate | Together | Plan | Lapsed | StartQuestion
+_Tried = Candidate | Together | StartPlan | Lapsed | StartQuestion
 
 
 class PlannedStarts:
     """Tries the holders of shadow starts in one partition; changes no books."""
 
-    def __init__(self, context: CheckContext, search: StartSearch) -> None:
+    def __init__(self, context: CheckContext, budget: LookBudget, search: StartSearch) -> None:
         """Try in the partition of the context."""
         self._context = context
+        self._budget = budget
         self._search = search
 
     def decide(self, shadow: ShadowStart, now: float) -> _Tried | None:
-        """The holder on the nodes that it is planned for, or another plan: for a stale one, or earlier.
+        """The holder on its planned nodes, or another plan: if the start is stale, or for a better one.
 
-        The RM is asked about other nodes first. Until it answers the start stays as it is.
+        Better is an earlier start, or for a gang the same on nodes that are busy longer.
+
+        The RM is asked about other nodes first. Until it answers, the start does not change.
 
         Raises:
-            StillLooking: the search for another start goes on in the next turn.
+            StillLooking: the search for another start continues in the next turn.
         """
         app = shadow.app
         has_changed = shadow.is_gang and self._has_changed(shadow)
-        may_start = app in app.leaf.ranking
+        may_start = app.is_ranked
         if may_start:
             if shadow.is_gang:
                 gather_gang(app)
@@ -155,26 +159,43 @@ class PlannedStarts:
                 blocker.retire_if_unused()
         if has_changed:
             shadow.is_stale = True
-        if not shadow.is_stale and (now < shadow.looked_at + REPLAN_TIME or not may_start):
+        if not shadow.is_stale and not (may_start and self._is_due(shadow, now)):
             return None
         if may_start and app.gang.questions:
             return None
-        kinds = kinds_of(app, shadow.request)
-        before = inf if shadow.is_stale else shadow.start
-        plan = None
-        if may_start:
-            plan = self._search.plan(app, kinds, now, before=before, own=shadow, asked=shadow.asked)
+        plan = self._plan(shadow, now) if may_start else None
         if isinstance(plan, NodeQuestion | StartQuestion):
             shadow.asked += 1
             return plan
         shadow.asked = 0
         if shadow.is_stale:
             return Lapsed(shadow) if plan is None else plan
-        shadow.looked_at = now
-        return plan if plan is not None and plan.start < shadow.start else None
+        shadow.looked(now)
+        return plan
+
+    def _is_due(self, shadow: ShadowStart, now: float) -> bool:
+        """True if a better start is to be looked for: something has ended, or the last look is long ago."""
+        if now >= shadow.looked_at + REPLAN_TIME:
+            return True
+        return shadow.ends_read != self._budget.ends and self._budget.has(now)
+
+    def _plan(self, shadow: ShadowStart, now: float) -> StartPlan | NodeQuestion | StartQuestion | None:
+        """Another plan for the holder, none later than its own unless that is stale."""
+        app, claims = shadow.app, self._context.claims
+        before = inf
+        if not shadow.is_stale:
+            before = nextafter(shadow.start, inf) if shadow.is_gang else shadow.start
+            # It stays due until the search is complete.
+            shadow.looked_at = -inf
+        work = claims.work
+        try:
+            kinds = kinds_of(app, shadow.request)
+            return self._search.plan(app, kinds, now, before=before, own=shadow, asked=shadow.asked)
+        finally:
+            self._budget.spend(claims.work - work)
 
     def _where_planned(self, shadow: ShadowStart) -> Candidate | Together | None:
-        """The holder on its nodes, if they have room for all of it now."""
+        """The holder on its nodes, if all its asks have room there now."""
         app = shadow.app
         if not shadow.is_gang:
             for node in shadow.places:
@@ -193,9 +214,9 @@ class PlannedStarts:
         return planned(self._context, app, shadow.members)
 
     def _has_changed(self, shadow: ShadowStart) -> bool:
-        """True if other members start next than those that it was planned for, or have to be elsewhere."""
+        """True if the next members differ from those of the plan, or are bound to other nodes."""
         shares = next_members(shadow.app)
-        # Of a gang in units, one that came later may be among the first.
+        # Of a gang in units, a member that arrived later may be among the first.
         in_units = shadow.app.gang.units is not None
         return (
             sum(count for _, count in shares) != len(shadow.members)

@@ -1,9 +1,9 @@
-"""A plain guess of when waiting asks start: in the present order, each as soon as there is room for it.
+"""A simple estimate of when pending asks start: in the present order, each as soon as it has room.
 
-Allocations end when they are expected to (`start_search.py`); one of unknown runtime never ends
-here. Only what is ahead of the ask takes room before it, and nothing new comes. A gang starts as a whole,
-on one set of nodes if its terms require that; bundles of members inside of it are left out of account. What
-would run on at a shadow start gets none of the room that is held for it.
+Allocations end at their expected ends (`start_search.py`); an allocation of unknown runtime never ends
+here. Only asks ahead of the ask use room before it, and no new ones arrive. A gang starts as a whole,
+on one set of nodes if its terms require that; bundles of members inside of a set are not considered. An ask
+that would run on at a shadow start gets none of the room that is held for it.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.users import in_order
 from licorne_core.model.quotas import Quota, headroom
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.gang_sets import sets_for
@@ -27,19 +27,20 @@ from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.resources import Items, charge, refund
 
 MOST_LOOKS = 100_000
-"""Allocations, groups of asks, and nodes for an ask that one guess looks at; beyond that it is unknown.
+"""Most allocations, groups of asks, and nodes for an ask that one estimate examines; beyond that there is
+none.
 
-So many take less than a second of CPU.
+As many take less than a second of CPU.
 """
 
 STEP = 200
-"""Looks without a pause: about a millisecond."""
+"""Examinations without a pause: about a millisecond."""
 
 
 class Guess(NamedTuple):
-    """The start of an ask in unix seconds, and what it rests on; None without a guess.
+    """Estimated start of an ask in unix seconds, and its confidence; None without an estimate.
 
-    `ahead` is the number of asks ahead of it, if these were too many for a guess, or else 0.
+    `ahead` is the number of asks ahead of it if these were too many, or else 0.
     """
 
     start: float | None
@@ -51,7 +52,7 @@ NO_GUESS = Guess(None, Confidence.UNKNOWN)
 
 
 class _End(NamedTuple):
-    """The expected end of an allocation; `serial` tells apart those of one time."""
+    """The expected end of an allocation; `serial` distinguishes equal times."""
 
     time: float
     serial: int
@@ -62,12 +63,12 @@ class _End(NamedTuple):
 
 
 class _Item:
-    """Asks of one application in the line: one of each kind, with the number that still waits."""
+    """Asks of one application in the line: one of each kind, with the number still pending."""
 
     __slots__ = ("app", "together", "wants")
 
     def __init__(self, app: Application, wants: list[tuple[Ask, int]], *, together: bool) -> None:
-        """`together` for a gang, which starts as a whole."""
+        """Create the item; `together` for a gang, which starts as a whole."""
         self.app = app
         self.wants = wants
         self.together = together
@@ -77,7 +78,7 @@ _Steps = Generator[None, None, bool]
 
 
 class Projection:
-    """One guess. It reads the books and changes nothing."""
+    """One estimate. It reads the books and changes nothing."""
 
     def __init__(
         self,
@@ -88,24 +89,24 @@ class Projection:
         request: Request,
         now: float,
     ) -> None:
-        """Begin at a time in unix seconds, for a pending ask of a partition."""
+        """Begin at `now`, in unix seconds, for a pending ask of a partition."""
         self._partition = partition
         self._shadows, self._known = shadows, ends
         self._app, self._request = app, request
         self._now = now
         self.looks = self._paused = 0
-        """What it has looked at so far."""
+        """Number of things examined so far."""
         self._ahead = 0
         self._free: dict[Node, dict[str, int]] = {}
         self._rooms: dict[Quota, dict[str, int]] = {}
         self._ends: list[_End] = []
         self._serial = 0
         self._nowhere: dict[AskClass, dict[Node, None]] = {}
-        """Classes that fit on no node, but maybe on these, which have gained room since."""
+        """Classes that fit no node except maybe these, which have gained room since."""
         self._confidence = Confidence.DECLARED
 
     def steps(self) -> Iterator[Guess | None]:
-        """The guess, after a None wherever the reader may pause."""
+        """The estimate, after a None wherever the reader may pause."""
         guess = yield from self._guess()
         yield guess
 
@@ -131,18 +132,18 @@ class Projection:
         return self._none()
 
     def _none(self) -> Guess:
-        """No guess, by what is known or for the number of asks ahead."""
+        """No estimate, as a runtime is unknown or too many asks are ahead."""
         return NO_GUESS._replace(ahead=self._ahead) if self.looks >= MOST_LOOKS else NO_GUESS
 
     def _look(self) -> Iterator[None]:
-        """Count a look; a pause after every `STEP` of them."""
+        """Count an examination; pause after every `STEP` of them."""
         self.looks += 1
         if self.looks >= self._paused + STEP:
             self._paused = self.looks
             yield
 
     def _find_ends(self) -> _Steps:
-        """Find the expected ends of what runs; False if there is too much of it."""
+        """Find the expected ends of allocations; False if there are too many."""
         for app in list(self._partition.applications.values()):
             for request in list(app.requests.values()) if app.allocation_count else ():
                 yield from self._look()
@@ -155,7 +156,7 @@ class Projection:
         for shadow in self._shadows:
             for node in shadow.places:
                 if shadow.expected_end < inf:
-                    # From then on the room that it holds is free.
+                    # From then on the held room is free.
                     self._push(shadow.expected_end, node, (), (), shadow.confidence)
         return True
 
@@ -173,10 +174,10 @@ class Projection:
         heappush(self._ends, _End(time, self._serial, node, quotas, items, confidence))
 
     def _find_line(self, line: list[_Item]) -> _Steps:
-        """Find the asks up to the one of the guess, in order; False if that is not among them."""
-        # Their room is held anyway.
+        """Find the asks up to the one of the estimate, in order; False if that one is not among them."""
+        # Their room is held in any case.
         holders = [shadow.request for shadow in self._shadows]
-        for app in _applications(self._partition.tree.root):
+        for app in in_order(self._partition.tree.root.ranking):
             yield from self._look()
             if self.looks >= MOST_LOOKS:
                 return False
@@ -209,7 +210,7 @@ class Projection:
         return False
 
     def _start(self, item: _Item, time: float) -> Iterator[None]:
-        """Let the asks start that find room at the time; of a gang all or none, on one set of nodes."""
+        """Start the asks that have room at the time; all of a gang or none, on one set of nodes."""
         sets = sets_for(item.app, self._partition.nodes, is_gang=item.together)
         if isinstance(sets, str):
             return
@@ -219,7 +220,7 @@ class Projection:
                 return
 
     def _start_on(self, nodes: Sequence[Node], item: _Item, time: float) -> Iterator[None]:
-        """The same on these nodes."""
+        """Start those of the asks that have room on these nodes."""
         placed: list[tuple[Ask, Node]] = []
         left: list[tuple[Ask, int]] = []
         for ask, count in item.wants:
@@ -246,7 +247,7 @@ class Projection:
         time: float,
         found: list[Node],
     ) -> Iterator[None]:
-        """Take room on these nodes for at most `count` asks, each on a node that is appended."""
+        """Use room on these nodes for at most `count` asks, each on a node that is appended to `found`."""
         is_whole = len(nodes) == len(self._partition.nodes.by_id)
         gained = self._nowhere.get(ask_class)
         if gained is not None:
@@ -283,7 +284,7 @@ class Projection:
         return all(free.get(name, 0) >= value for name, value in ask_class.items)
 
     def _pass(self, time: float) -> Iterator[None]:
-        """Let time pass: what ends until then gives its room back."""
+        """Advance the time: what ends until then gives its room back."""
         changed: dict[Node, None] = {}
         while self._ends and self._ends[0].time <= time:
             yield from self._look()
@@ -307,7 +308,7 @@ class Projection:
                 _post(self._room(quota), items)
 
     def _free_on(self, node: Node) -> dict[str, int]:
-        """What is free on a node at the present time of the guess, beside what is reserved."""
+        """Amounts free on a node at the present time of the estimate, without reserved ones."""
         free = self._free.get(node)
         if free is None:
             free = self._free[node] = dict(node.available)
@@ -322,21 +323,12 @@ class Projection:
 
 
 def _holds(room: Mapping[str, int], items: Items) -> bool:
-    """True if the amounts fit into what is left of the types that a maximum names."""
+    """True if the amounts fit into the remaining ones of the types that a maximum names."""
     return all(room.get(name, value) >= value for name, value in items)
 
 
 def _post(room: dict[str, int], items: Items, times: int = 1) -> None:
-    """Add to what is left of the types that a maximum names."""
+    """Add to the remaining amounts of the types that a maximum names."""
     for name, value in items:
         if name in room:
             room[name] += times * value
-
-
-def _applications(queue: Queue) -> Iterator[Application | None]:
-    """The applications in the order of the pass, after a None wherever there is none."""
-    for one in queue.ranking.in_order():
-        if one is None or queue.is_leaf:
-            yield one
-        else:
-            yield from _applications(one)

@@ -1,9 +1,8 @@
 """Invariants of shadow starts (`shadows.py`).
 
-S1  A shadow start, its pending asks and its nodes know each other, and it has a deadline. There are no more
-    than `backfill` allows.
-S2  Room is held on schedulable nodes only, without reservations of asks that may go elsewhere.
-S3  Where backfill is on, and nowhere else, applications have its interest.
+S1  A shadow start, its pending asks and its nodes refer to each other, and it has a deadline. There are no
+more than `backfill` allows. S2  Room is held on schedulable nodes only, without reservations of asks that may
+go to other nodes. S3  With backfill on, applications have its interest; without it, none has.
 """
 
 from licorne_core.extensions.backfill.shadows import Shadows

@@ -1,11 +1,13 @@
-"""When waiting asks are expected to start: held shadow starts, and a plain guess for all others."""
+"""Expected starts of pending asks: held shadow starts, and a simple estimate for all others."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from licorne_core.extensions.backfill import NAME
 from licorne_core.extensions.backfill.projection import NO_GUESS, Projection
+from licorne_core.extensions.backfill.ranges import LEVEL, Expected, Range, Ranges
 from licorne_core.extensions.backfill.runtimes import Confidence
 from licorne_core.extensions.backfill.shadows import Shadows, ShadowStart, StartCounters, start_by
 from licorne_core.messages.reasons import QUOTA_CODES
@@ -17,16 +19,21 @@ from licorne_core.values.resources import Resources, charge
 from licorne_core.views.explain import obstacle, subject_of
 from licorne_core.views.fields import Added, Moment
 
-__all__ = ["CalendarEntry", "Confidence", "ExpectedStart", "StartCounters"]
+__all__ = ["CalendarEntry", "Confidence", "ExpectedStart", "StartCounters", "StartSample"]
+
+PAUSE = 200
+"""Applications that are examined before the reader may pause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedStart:
-    """When an ask is expected to start, `starts_at` 0.0 for unknown.
+    """Expected start of an ask, `starts_at` 0.0 for unknown.
 
-    `confidence` is a `Confidence`. `first_told` is 0.0 for an ask without a shadow start, `start_by`
-    0.0 for one that wants no latest start. `asks_ahead` is above 0 if so many asks are ahead that there is
-    no guess; `unasked` is true for a guess where the RM judges nodes, and was not asked about them.
+    `confidence` is a `Confidence`. `first_told` is the start as first published, 0.0 without a shadow start.
+    `start_by` is the latest wanted start, 0.0 for none. `asks_ahead` is above 0 if there is no estimate
+    because of that number of asks ahead; `unasked` is true for an estimate with a predicate about which the
+    RM was not asked. At the `level`, in percent, it starts from `earliest` to `latest`, all 0 where too few
+    starts were observed.
     """
 
     starts_at: Moment
@@ -35,11 +42,27 @@ class ExpectedStart:
     start_by: Moment = 0.0
     asks_ahead: int = 0
     unasked: bool = False
+    earliest: Moment = 0.0
+    latest: Moment = 0.0
+    level: int = 0
 
     @property
     def is_late(self) -> bool:
-        """True if it is later than the ask wants."""
+        """True if the expected start is later than wanted."""
         return 0.0 < self.start_by < self.starts_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartSample:
+    """A pending ask with the start that it is expected to have, None for no number.
+
+    `behind` is the place of the next sample.
+    """
+
+    app_id: AppId
+    key: AllocationKey
+    behind: int
+    expected: Expected | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,22 +80,78 @@ class CalendarEntry:
 
 
 def calendar(partition: Partition, queue: str = "") -> Iterator[CalendarEntry]:
-    """The held shadow starts of a queue and those below it, or all; the earliest first."""
+    """The held shadow starts of a queue and those below it, or of all queues; the earliest first."""
     entries = [_entry(shadow) for shadow in _of(partition).shadows]
     found = [entry for entry in entries if _is_in(entry.queue, queue)]
     yield from sorted(found, key=lambda entry: (entry.start.starts_at, entry.app_id, entry.key))
 
 
-def expected_start(partition: Partition, app_id: str, key: str, now: float) -> Iterator[ExpectedStart | None]:
-    """When a pending ask is expected to start, from `now` on, in unix seconds.
+def expected_start(
+    partition: Partition, app_id: str, key: str, now: float, ranges: Ranges | None = None
+) -> Iterator[ExpectedStart | None]:
+    """Expected start of a pending ask, as of `now` (unix seconds), with a range from the errors in `ranges`.
 
-    There is a None wherever the reader may pause. The end has the start, or nothing for an ask that
-    is not pending, and where backfill is off.
+    There is a None wherever the reader may pause. The last item is the start; there is none for an ask that
+    is not pending, and without backfill.
     """
-    own = _of(partition)
     app = partition.applications.get(AppId(app_id))
     request = None if app is None else app.requests.get(AllocationKey(key))
-    if own.runtimes is None or app is None or request is None or not request.is_pending:
+    if app is None or request is None or not request.is_pending:
+        return
+    for start in _expected_start(partition, app, request, now):
+        found = None
+        if start is not None and ranges is not None and start.starts_at:
+            found = ranges.range(_expected(app, request, start, now))
+        yield start if start is None or found is None else _within(start, found)
+
+
+def start_sample(partition: Partition, at: int, now: float) -> Iterator[StartSample | None]:
+    """The expected start of one pending ask, of the first application from place `at` on that has one.
+
+    There is a None wherever the reader may pause. There is no sample without backfill or pending asks.
+    """
+    applications = list(partition.applications.values()) if _of(partition).runtimes is not None else []
+    for place in range(at, at + len(applications)):
+        app = applications[place % len(applications)]
+        group = next((group for group in app.groups.values() if group.waiting), None)
+        if group is not None:
+            request, expected = group.first().request, None
+            for start in _expected_start(partition, app, request, now):
+                if start is None:
+                    yield None
+                elif start.starts_at:
+                    expected = _expected(app, request, start, now)
+            behind = (place + 1) % len(applications)
+            yield StartSample(app_id=app.app_id, key=request.key, behind=behind, expected=expected)
+            return
+        if not (place + 1) % PAUSE:
+            yield None
+
+
+def start_of(partition: Partition, app_id: AppId, key: AllocationKey) -> Iterator[float]:
+    """When an ask started, in unix seconds: infinite while it is pending, and nothing if it is gone."""
+    app = partition.applications.get(app_id)
+    request = None if app is None else app.requests.get(key)
+    if request is not None and request.is_pending:
+        yield inf
+    elif request is not None and request.allocation is not None:
+        yield request.allocation.allocation_time
+
+
+def _expected(app: Application, request: Request, start: ExpectedStart, now: float) -> Expected:
+    items = request.ask.ask_class.items
+    return Expected(app.queue_path, items, start.first_told > 0.0, now, start.starts_at)
+
+
+def _within(start: ExpectedStart, found: Range) -> ExpectedStart:
+    return replace(start, earliest=found.earliest, latest=found.latest, level=round(LEVEL * 100))
+
+
+def _expected_start(
+    partition: Partition, app: Application, request: Request, now: float
+) -> Iterator[ExpectedStart | None]:
+    own = _of(partition)
+    if own.runtimes is None:
         return
     shadow = _shadow_of(own.shadows, app, request)
     if shadow is not None:
@@ -98,12 +177,12 @@ def expected_start(partition: Partition, app_id: str, key: str, now: float) -> I
 
 
 def start_counters(partition: Partition) -> Iterator[StartCounters]:
-    """The live counters; read, do not keep."""
+    """The live counters, for immediate reading only."""
     yield _of(partition).shadows.counters
 
 
 def _of(partition: Partition) -> Any:
-    """The `PartitionStarts`, which stand above reports."""
+    """The `PartitionStarts`, which are on a higher floor than reports."""
     return partition.points.named(NAME)
 
 
@@ -112,7 +191,7 @@ def _is_in(path: str, queue: str) -> bool:
 
 
 def _shadow_of(shadows: Shadows, app: Application, request: Request) -> ShadowStart | None:
-    """The shadow start of the ask, or of the gang that it is a placeholder of."""
+    """The shadow start of the ask, or of the gang of which it is a placeholder."""
     for shadow in shadows:
         is_of_gang = shadow.is_gang and app.gang.has_member(request.ask)
         if shadow.request is request or (shadow.app is app and is_of_gang):
@@ -154,4 +233,10 @@ FIELDS = {
     # True if blocked asks hold shadow starts.
     "partition": (Added("backfill", bool, lambda own, _: own.runtimes is not None),),
 }
-LISTS = {"calendar": calendar, "expected_start": expected_start, "start_counters": start_counters}
+LISTS = {
+    "calendar": calendar,
+    "expected_start": expected_start,
+    "start_counters": start_counters,
+    "start_of": start_of,
+    "start_sample": start_sample,
+}

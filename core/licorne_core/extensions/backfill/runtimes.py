@@ -1,6 +1,6 @@
-"""Learnt runtimes of one partition: the median of what ran in a leaf with the same amounts.
+"""Learnt runtimes of one partition: what four of five past runs in a leaf with the same amounts took at most.
 
-A partition has them only where backfill is on. They follow from commands and times alone, and asking for one
+A partition has them only with backfill on. They follow from commands and times alone, and reading one
 changes nothing, so that a report never changes a decision.
 """
 
@@ -12,79 +12,76 @@ from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items
 
 MOST_SAMPLES = 64
-"""Runs of one leaf and shape that are remembered, the latest ones."""
+"""Most recorded runs of one leaf and shape, the latest ones."""
 
-MOST_MEDIANS = 2_000
-"""Leaves and shapes with remembered runs; the one that nothing ended in for longest is forgotten."""
+MOST_SHAPES = 2_000
+"""Most leaves and shapes with recorded runs; the one with the oldest last end is dropped."""
 
 FEWEST_SAMPLES = 3
-"""Runs before there is a median: one that failed at once says nothing of the next."""
+"""Fewest runs to learn from: a single run that failed at once tells nothing about the next."""
 
 
 class Confidence(StrEnum):
-    """What an expected runtime, or a time that follows from several, rests on."""
+    """Basis of an expected runtime, or of a time that follows from several."""
 
     DECLARED = "declared"
-    """The RM says it."""
+    """The RM declares the runtime with the ask."""
     LEARNT = "learnt"
-    """The median of what ran."""
+    """What four of five past runs took at most: with the median, every second planned start would be late."""
     UNKNOWN = "unknown"
-    """Nothing: there is no number."""
+    """No basis: there is no number."""
 
 
 class _Runs:
     """The latest runs of one leaf and shape."""
 
-    __slots__ = ("latest", "median")
+    __slots__ = ("expected", "latest")
 
     latest: deque[float]
-    """In seconds, the oldest first."""
-    median: float | None
-    """None if it has to be found anew."""
+    """Runtimes in seconds, the oldest first."""
+    expected: float | None
+    """The least of them that four of five do not exceed; None if it has to be derived anew."""
 
     def __init__(self) -> None:
         """Start empty."""
         self.latest = deque(maxlen=MOST_SAMPLES)
-        self.median = None
+        self.expected = None
 
 
 class Runtimes:
     """The learnt runtimes of a partition."""
 
     _runs: dict[tuple[QueuePath, Items], _Runs]
-    """By leaf and amounts, without the required node; the one that ended longest ago comes first."""
+    """By leaf and amounts, without the required node; the one with the oldest last end comes first."""
 
     def __init__(self) -> None:
-        """Know nothing."""
+        """Start without runs."""
         self._runs = {}
         self.version = 0
-        """Rises whenever some runtime may be expected to be another one."""
+        """Rises whenever some expected runtime may have changed."""
 
     def learn(self, queue: QueuePath, shape: Shape, seconds: float) -> None:
-        """An allocation of the leaf and shape ran for so long, and was not stopped before its end."""
+        """Record a run of the leaf and shape that was not stopped before its end."""
         self.version += 1
         key = (queue, shape.items)
         runs = self._runs.pop(key, None)
         if runs is None:
             runs = _Runs()
-            if len(self._runs) >= MOST_MEDIANS:
+            if len(self._runs) >= MOST_SHAPES:
                 del self._runs[next(iter(self._runs))]
         self._runs[key] = runs
         runs.latest.append(max(0.0, seconds))
-        runs.median = None
+        runs.expected = None
 
     def expected(
         self, queue: QueuePath, shape: Shape, declared: float | None = None
     ) -> tuple[float | None, Confidence]:
-        """The runtime of an ask in seconds, None if unknown: the declared one, or else the median.
-
-        The median of an even number of runs is the longer one of the two in the middle.
-        """
+        """The runtime of an ask in seconds, None if unknown: the declared one, or else the learnt one."""
         if declared is not None:
             return declared, Confidence.DECLARED
         runs = self._runs.get((queue, shape.items))
         if runs is None or len(runs.latest) < FEWEST_SAMPLES:
             return None, Confidence.UNKNOWN
-        if runs.median is None:
-            runs.median = sorted(runs.latest)[len(runs.latest) // 2]
-        return runs.median, Confidence.LEARNT
+        if runs.expected is None:
+            runs.expected = sorted(runs.latest)[(4 * len(runs.latest) + 4) // 5 - 1]
+        return runs.expected, Confidence.LEARNT

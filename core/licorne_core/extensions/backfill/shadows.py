@@ -1,14 +1,18 @@
-"""Shadow starts: the times that blocked asks are planned for, with the room that is held from then on.
+"""Shadow starts: the times for which blocked asks are planned, with the room that is held from then on.
 
-With `backfill` of root a blocked ask that has waited for `reserve.after` gets a shadow start: the earliest
-time at which all that it needs fits, by the expected ends of what runs. An ask passes it on a planned node
-only if its own declared end comes before, or if it leaves the planned room free at that time
+With `backfill` of root, a blocked ask that has waited for `reserve.after` gets a shadow start: the earliest
+time at which all its needs fit, by the expected ends of allocations. Another ask may start before it on a
+planned node only if it declares an earlier end, or if it leaves the planned room free at that time
 (`planned_room.py`). The holder itself is tried first in every pass, and starts as soon as it fits.
 
-A start that was told is kept. It is *stale*, and planned again in the next pass, once a node of it is lost,
-or the holder has not started `GRACE` seconds after it. Something runs longer than expected then; it is
-expected to end soon, ever less soon. A start moves earlier when room frees sooner (`REPLAN_TIME`). Where no
-end is known there is no start, and the ask has a node reserved as without backfill. It pauses
+A published start is kept. It is *stale*, and planned again in the next pass, if one of its nodes is lost, or
+if the holder has not started `GRACE` seconds after it. Then some allocation runs longer than expected; it is
+expected to end soon, and further off the longer it is overdue.
+
+An earlier start is looked for as soon as an allocation has ended, before another ask may pass (`LookBudget`).
+A gang has its nodes chosen anew then: it holds those that are busy longest, and leaves idle ones to others.
+
+If no end is known there is no start, and the ask has a node reserved as without backfill. It is paused
 (`unplanned.py`), and others are planned.
 """
 
@@ -35,50 +39,55 @@ from licorne_core.values.tags import read_seconds
 from licorne_core.values.timers import Due, Timer
 
 GRACE = 5.0
-"""Seconds that a start may be overdue: the RM has to hear of an end, and to report it."""
+"""Seconds that a start may be overdue: the RM has to detect an end, and to report it."""
 
 MOST_STARTS = {Backfill.OFF: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 16}
-"""Shadow starts of a partition at a time."""
+"""Most shadow starts of a partition at a time."""
 
 REPLAN_TIME = 5.0
-"""Seconds from a plan to the next look for an earlier start, as something may have ended before its time."""
+"""Seconds after which an earlier start is looked for in any case: learnt runtimes may have become shorter."""
+
+MOST_WORK, WORK_PER_SECOND = 20_000.0, 25_000.0
+"""Work of looks at changes at one time, and per second: a tenth of a processor in plain Python."""
 
 
 class ShadowStart(Claim):
-    """The planned start of an ask or a gang, with the room on nodes that it is planned for.
+    """The planned start of an ask or a gang, with the room on nodes that is held for it.
 
     Times are in unix seconds. Compared by identity.
     """
 
     is_gang: bool
-    """True if its members are all placeholders of a gang, and not one ask."""
+    """True if its members are all placeholders of a gang; False if they are one ask."""
     stamp: object
-    """That of the nodes that its members may have, as it was when it was planned (`NodeSets`)."""
+    """Stamp of the sets of nodes for its members at the time of the plan (`NodeSets`)."""
     start: float
     first_told: float
-    """The start that was told first."""
+    """The start as first published."""
     since: float
-    """Time at which it was told first."""
+    """Time of that publication."""
     expected_end: float
     """Its expected end, inf for unknown."""
     confidence: Confidence
     places: dict[Node, Items]
     """Amounts that are held on nodes, by node."""
     looked_at: float
-    """Time at which it was planned last, or looked for an earlier start."""
+    """Time of the last plan, or of the last search for an earlier start."""
     read_to: int
-    """Changes of nodes up to which an earlier start has been looked for (`NodeBook.changed`)."""
+    """Number of changes of nodes considered in the search for an earlier start (`NodeBook.changed`)."""
+    ends_read: int
+    """Number of ended allocations considered in it (`LookBudget.ends`)."""
     lost_node: bool
-    """True if a node of it is gone, takes no more asks, or has another size."""
+    """True if one of its nodes was removed, takes no more asks, or has another size."""
     is_stale: bool
     """True if it has to be planned again."""
     asked: int
     """Questions to the RM about nodes since the last plan."""
     told_late: bool
-    """True once an event has told that it is later than its holder wants."""
+    """True once an event says that it is later than wanted."""
 
-    def __init__(self, shadows: "Shadows", plan: "Plan", now: float) -> None:
-        """Take a plan, which is told from now on."""
+    def __init__(self, shadows: "Shadows", plan: "StartPlan", now: float) -> None:
+        """Create a start by a plan."""
         self._shadows = shadows
         self.app = plan.app
         self.first_told = plan.start
@@ -87,30 +96,35 @@ class ShadowStart(Claim):
         self.places = {}
         self.follow(plan, now)
 
-    def follow(self, plan: "Plan", now: float) -> None:
-        """Take another plan for the same holder; the shadow starts book its room."""
+    def follow(self, plan: "StartPlan", now: float) -> None:
+        """Apply another plan for the same holder; the shadow starts book its room."""
         self.members = plan.members
         self.is_gang = plan.app.gang.has_member(plan.request.ask)
         self.stamp = plan.stamp
         self.start, self.expected_end, self.confidence = plan.start, plan.end, plan.confidence
         self.is_stale = self.lost_node = False
-        self.looked_at = now
         self.read_to = plan.read_to
+        self.looked(now)
         self.asked = 0
+
+    def looked(self, now: float) -> None:
+        """Note a complete search for an earlier start."""
+        self.looked_at = now
+        self.ends_read = self._shadows.budget.ends
 
     @property
     def request(self) -> Request:
-        """The ask; of a gang the first one."""
+        """The ask; for a gang the first one."""
         return self.members[0][0]
 
     @property
     def start_by(self) -> float:
-        """The latest start that the holder wants, 0.0 for none."""
+        """The latest start that the holder wants, in unix seconds; 0.0 for none."""
         return start_by(self.app, self.request)
 
     @property
     def is_late(self) -> bool:
-        """True if it is later than the holder wants."""
+        """True if it is later than wanted."""
         return 0.0 < self.start_by < self.start
 
     @property
@@ -120,7 +134,7 @@ class ShadowStart(Claim):
 
     @property
     def nodes(self) -> list[Node]:
-        """The nodes with room that is held."""
+        """The nodes on which room is held."""
         return list(self.places)
 
     @property
@@ -129,27 +143,27 @@ class ShadowStart(Claim):
         return Timer(Due.EXTENSION, self.app.app_id, self.request.key, name=NAME)
 
     def decide(self, now: float) -> Any:
-        """See `planned_starts.py`."""
+        """Decide on its start (see `planned_starts.py`)."""
         return self._shadows.decide(self, now)
 
     def placed(self, now: float) -> None:
-        """Count how far off the start was that was told first."""
+        """Record the difference to the start as first published."""
         self._shadows.counters.note_eta_error(self.confidence, now - self.first_told)
 
     def end(self) -> None:
-        """Another ask may hold a start."""
+        """End the start, so that another ask may hold one."""
         self._shadows.end(self)
 
     def give_up(self, now: float) -> None:
-        """The ask may have another start later."""
+        """End the start; the ask may have another one later."""
         self._shadows.give_up(self, now)
 
     def lose(self, node: Node) -> None:
-        """It is planned again."""
+        """Plan it again, as a node was lost."""
         self._shadows.lose(self, node)
 
     def check(self, request: Request) -> BehindReservationCheck | None:
-        """Say how many of its nodes refuse the request for it."""
+        """Count its nodes that refuse the request because of it."""
         ask_class, own = request.ask.ask_class, request.claim
         nodes = sum(node.refusal(ask_class, holder=own) == BEHIND for node in self.places)
         if not nodes:
@@ -162,15 +176,15 @@ class ShadowStart(Claim):
 
 
 def start_by(app: Application, request: Request) -> float:
-    """The latest start that is wanted, 0.0 for none; the ask's own tag goes before its application's."""
+    """The latest wanted start in unix seconds, 0.0 for none; the ask's own tag precedes its application's."""
     tags = request.ask.tags if START_BY in request.ask.tags else app.tags
     return float(read_seconds(tags, START_BY) or 0)
 
 
-class Plan:
-    """A decision: the asks hold this start from now on; `shadow` is the one that they have so far.
+class StartPlan:
+    """A decision: the asks hold this start from now on; `shadow` is their present one.
 
-    `going` are the allocations on each node that are to end by the start.
+    `going` are the allocations on each node that are expected to end by the start.
     """
 
     __slots__ = (
@@ -199,7 +213,7 @@ class Plan:
         shadow: ShadowStart | None,
         read_to: int,
     ) -> None:
-        """Create a plan, unbooked, by nodes as they are after so many changes."""
+        """Create a plan without booking it; `read_to` is the number of changes of nodes that it considers."""
         self.read_to = read_to
         self.app = app
         self.members = members
@@ -213,7 +227,7 @@ class Plan:
 
     @property
     def request(self) -> Request:
-        """The ask; of a gang the first one."""
+        """The ask; for a gang the first one."""
         return self.members[0][0]
 
 
@@ -224,29 +238,29 @@ class Lapsed(NamedTuple):
 
 
 class StartQuestion(NamedTuple):
-    """A decision: ask about nodes for an application that holds no start so far, and is to have one."""
+    """A decision: ask about nodes for an application without a start that is to have one."""
 
     question: NodeQuestion
 
 
 class NodesAsked(OfThing):
-    """The RM is being asked about nodes for an application, whose asks are planned after the answer."""
+    """The RM is being asked about nodes for an application; its asks are planned after the answer."""
 
     __slots__ = ()
 
     def lets_through(self) -> bool:
-        """True if it has answered."""
+        """True if the RM has answered."""
         app: Application = self.thing
         return not app.gang.questions
 
 
 class CalendarFull(OfThing):
-    """The partition has all the shadow starts that it may have."""
+    """The partition has as many shadow starts as it may have."""
 
     __slots__ = ()
 
     def lets_through(self) -> bool:
-        """True if another one may."""
+        """True if it may have another one."""
         shadows: Shadows = self.thing
         return shadows.has_room
 
@@ -261,27 +275,52 @@ class StartCounters:
     def __init__(self) -> None:
         """Start with all at 0."""
         self.deadlines_at_risk = 0
-        """Asks and gangs that were told a shadow start after the time that they want to start by."""
+        """Asks and gangs whose shadow start was later than wanted when it was published."""
         self.eta_errors: dict[str, Histogram] = {}
-        """Seconds between the start of asks with a shadow start and the start that they were told first, by
-        the confidence in it."""
+        """Seconds between the start of asks with a shadow start and their start as first published, by its
+        confidence."""
 
     def note_eta_error(self, confidence: str, seconds: float) -> None:
-        """An ask or a gang has started so many seconds before or after the start that it was told first."""
+        """Record the difference between a start and the start as first published."""
         errors = self.eta_errors.get(confidence)
         if errors is None:
             errors = self.eta_errors[confidence] = Histogram(ETA_ERRORS)
         errors.observe(abs(seconds))
 
 
+class LookBudget:
+    """The work that searches for earlier starts may take right after a change.
+
+    A search may begin while some is left. Those of single asks examine the changed nodes only; those of gangs
+    examine all nodes, and wait for the budget where nodes are many and change all the time.
+    """
+
+    def __init__(self) -> None:
+        """Start with the whole budget."""
+        self.ends = 0
+        """Number of allocations that have ended so far: each is a reason for a search."""
+        self._left = MOST_WORK
+        self._at = 0.0
+
+    def has(self, now: float) -> bool:
+        """True if a search may begin at unix seconds `now`."""
+        self._left = min(MOST_WORK, self._left + max(0.0, now - self._at) * WORK_PER_SECOND)
+        self._at = now
+        return self._left > 0.0
+
+    def spend(self, work: int) -> None:
+        """Note the work of a search."""
+        self._left -= work
+
+
 class Shadows:
     """The shadow starts of one partition.
 
-    Always true: each has a deadline, and knows the nodes with room for it.
+    Always true: each has a deadline, and refers to the nodes with room for it.
     """
 
     decide: Callable[[ShadowStart, float], Any]
-    """How a holder is tried, set right after: `PlannedStarts.decide`."""
+    """Tries a holder; set right after the creation: `PlannedStarts.decide`."""
 
     def __init__(self, context: CheckContext, mode: Backfill) -> None:
         """Start empty."""
@@ -295,14 +334,15 @@ class Shadows:
         self.counters = StartCounters()
         self.mode = mode
         self.starts: dict[ShadowStart, None] = {}
-        """The shadow starts, in the order in which they were told first."""
+        """The shadow starts, in the order of their first publication."""
         self.asking: dict[Application, None] = {}
-        """Applications that are to have a start if the RM lets them go to the nodes for it."""
+        """Applications that are to have a start if the RM accepts the nodes for it."""
         self.unplanned = Unplanned()
         """The pauses of asks for which no start was found."""
+        self.budget = LookBudget()
 
     def __iter__(self) -> Iterator[ShadowStart]:
-        """The shadow starts, in the order in which they were told first."""
+        """The shadow starts, in the order of their first publication."""
         return iter(self.starts)
 
     @property
@@ -312,7 +352,7 @@ class Shadows:
 
     @property
     def most(self) -> int:
-        """Shadow starts at a time."""
+        """Most shadow starts at a time."""
         return MOST_STARTS[self.mode]
 
     def blocker(self) -> CalendarFull | None:
@@ -320,13 +360,13 @@ class Shadows:
         return None if self.has_room else self._blockers.get(CalendarFull, self)
 
     def answered(self, app: Application) -> None:
-        """The RM has answered a question about nodes for the application, or does not answer it."""
+        """Note that the RM has answered a question about nodes for the application, or not in time."""
         if app in self.asking and not app.gang.questions:
             del self.asking[app]
             self._dirty.mark((self,))
 
-    def hold(self, plan: Plan, now: float) -> ShadowStart:
-        """Let the ask hold the planned start, in place of the one that it has."""
+    def hold(self, plan: StartPlan, now: float) -> ShadowStart:
+        """Let the ask hold the planned start, in place of its present one."""
         shadow = plan.shadow
         if shadow is None:
             shadow = ShadowStart(self, plan, now)
@@ -346,12 +386,12 @@ class Shadows:
         return shadow
 
     def give_up(self, shadow: ShadowStart, now: float) -> None:
-        """The ask holds the start no more, and may have another one later."""
+        """End the start of an ask, which may have another one later."""
         self._end(shadow, now)
         self._dirty.mark_app(shadow.app)
 
     def end(self, shadow: ShadowStart) -> None:
-        """An ask is not pending any more: the others of a gang lose the start as well."""
+        """End a start, as one of its asks is not pending any more."""
         self._end(shadow, self._claims.now)
 
     def _end(self, shadow: ShadowStart, now: float) -> None:
@@ -364,12 +404,12 @@ class Shadows:
         self._waiting.runnable = True
 
     def overdue(self, shadow: ShadowStart) -> None:
-        """The holder has not started in time: its start is planned again."""
+        """Plan a start again, as the holder has not started in time."""
         shadow.is_stale = True
         self._waiting.runnable = True
 
     def lose(self, shadow: ShadowStart, node: Node) -> None:
-        """A node of it is gone, takes no more asks, or has another size."""
+        """Plan a start again, as one of its nodes was removed, takes no more asks, or has another size."""
         self._leave(shadow, node)
         shadow.lost_node = True
         self.overdue(shadow)

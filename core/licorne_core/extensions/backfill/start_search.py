@@ -1,10 +1,10 @@
 """The search for a shadow start: the earliest time at which nodes have room for an ask, or for a whole gang.
 
-Room on a node grows with time, as allocations end; what is held for other starts is taken from now on, until
-their expected ends, and what is kept for lost members of gangs for good. `start_sets.py` finds the
-earliest time and the places from that, but for one ask that may go anywhere. A search of very many nodes goes
-on in the next turn, like that of `node_search/index.py`; nodes that have changed meanwhile are looked at
-again.
+Room on a node grows with time, as allocations end; room that is held for other starts is subtracted from now
+until their expected ends, and room reserved for lost gang members without end. `start_sets.py` finds the
+earliest time and the nodes from that, except for one ask that may go anywhere. A search of very many nodes
+continues in the next turn, like that of `node_search/index.py`; nodes that have changed meanwhile are
+examined again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +15,8 @@ from typing import NamedTuple
 from licorne_core.extensions.backfill.expected_ends import ExpectedEnds
 from licorne_core.extensions.backfill.planned_room import AllocationId
 from licorne_core.extensions.backfill.runtimes import Confidence
-from licorne_core.extensions.backfill.shadows import Plan, ShadowStart, StartQuestion
-from licorne_core.extensions.backfill.start_sets import End, Room, SetStarts, times
+from licorne_core.extensions.backfill.shadows import ShadowStart, StartPlan, StartQuestion
+from licorne_core.extensions.backfill.start_sets import End, RoomInTime, SetStarts, times
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node, is_out
@@ -27,23 +27,23 @@ from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.standard.predicates.checks import BATCH
 from licorne_core.values.asks import AskClass
-from licorne_core.values.resources import charge, refund
+from licorne_core.values.resources import Items, charge, refund
 
 MOST_QUESTIONS = 16
-"""Questions to the RM for one plan: each is about twice as many nodes as the one before."""
+"""Most questions to the RM for one plan: each is about twice as many nodes as the one before."""
 
 COST_OF_A_LOOK, ROOMS_AT_ONE = 2, 8
-"""What it costs to look at a known node with a few ends; and rooms that are compared at the cost of 1.
+"""Cost of examining a cached node with a few ends; and number of rooms that are compared at the cost of 1.
 
 A cost of 1 is about four microseconds in plain Python, and half of one compiled.
 """
 
 MOST_RESTARTS = 3
-"""Times that a search begins anew for asks or nodes that have changed meanwhile, before it is given up for
+"""Most restarts of a search for asks or nodes that have changed meanwhile; after that it is given up for
 now."""
 
 
-class Kind(NamedTuple):
+class StartKind(NamedTuple):
     """Asks of one class that start together, in order."""
 
     ask_class: AskClass
@@ -57,22 +57,22 @@ class StartSearch:
     """Searches the nodes of one partition; books nothing."""
 
     def __init__(self, context: CheckContext, ends: ExpectedEnds) -> None:
-        """Search the nodes of the context; a search that costs more than a part goes on in another turn."""
+        """Search the nodes of the context; a search that costs more than a part continues in another turn."""
         self.ends = ends
         self.claims = context.claims
         self._predicates = context.predicates
         self._nodes = context.node_book
         self._tree = context.tree
         self._part = context.tuning.fill_work
-        self._kinds: Sequence[Kind] = ()
+        self._kinds: Sequence[StartKind] = ()
         self._before = inf
         self._stamp: object = None
         self._is_one = False
         self._own: ShadowStart | None = None
         self._at = 0
         self._restarts = 0
-        self._rooms: dict[Node, Room] = {}
-        # The first end in all rooms, or an earlier time.
+        self._rooms: dict[Node, RoomInTime] = {}
+        # The earliest end of an allocation in any of `_rooms`, or an earlier time.
         self._first_end = inf
         self._rest: Iterator[Node] = iter(())
         self._starts: SetStarts | None = None
@@ -80,19 +80,20 @@ class StartSearch:
     def plan(
         self,
         app: Application,
-        kinds: Sequence[Kind],
+        kinds: Sequence[StartKind],
         now: float,
         *,
         before: float = inf,
         own: ShadowStart | None = None,
         asked: int = 0,
-    ) -> Plan | NodeQuestion | StartQuestion | None:
+    ) -> StartPlan | NodeQuestion | StartQuestion | None:
         """The earliest start of all these asks together at unix seconds `now`, in place of their `own` one.
 
-        The RM is asked about its nodes first, if it has a say and has not judged them: `asked` times so far.
-        None if no end that they need is known, or comes `before` a time: later ones are not looked at. None,
-        too, for more than `MAX_KINDS`, for terms that the partition cannot meet, and for asks
-        that change again and again while they are planned: the pass would wait for them for ever.
+        If there is a predicate, the RM is asked about nodes without an answer first: `asked` times so far.
+        None if no end that they need is known before the time `before`: later ones are not searched. For the
+        start of `own` there is a plan only with other nodes, about which the RM need not be asked. None
+        also for more than `MAX_KINDS`, for terms that the partition cannot meet, and for asks
+        that change again and again during the search: the pass would wait for them for ever.
 
         Raises:
             StillLooking: not all nodes, or not all times, have been searched yet.
@@ -113,7 +114,7 @@ class StartSearch:
             if self.claims.work >= until:
                 raise StillLooking
         if until - self.claims.work < self._part // 2:
-            # What follows is not done in parts.
+            # The next steps are not divided into parts.
             raise StillLooking
         self._look_again(starts, now)
         start, picks = self._first(now) if self._is_one else self._together(starts, until, now)
@@ -122,22 +123,30 @@ class StartSearch:
             self._restarts += 1
             self._starts = self._new_starts(sets)
             raise StillLooking
-        plan: Plan | NodeQuestion | StartQuestion | None = None
-        if picks is not None:
-            plan = self._question(app, picks, asked)
-            if plan is None:
-                rest = [iter(kind.requests) for kind in kinds]
-                members = [(next(rest[kind]), node) for kind, node, number in picks for _ in range(number)]
-                plan = self._made(app, members, start, now)
-            elif asked >= MOST_QUESTIONS:
-                plan = None
+        plan = None if picks is None else self._on(app, picks, start, now, asked)
         if not isinstance(plan, NodeQuestion | StartQuestion) and self._own is not None:
             self._own.read_to = self._at
         self._end()
         return plan
 
+    def _on(
+        self, app: Application, picks: Picks, start: float, now: float, asked: int
+    ) -> StartPlan | NodeQuestion | StartQuestion | None:
+        """The plan for these nodes, or the question to the RM about them first."""
+        rest = [iter(kind.requests) for kind in self._kinds]
+        members = [(next(rest[kind]), node) for kind, node, number in picks for _ in range(number)]
+        question = self._question(app, picks, asked)
+        own = self._own if self._before < inf else None
+        if own is not None and own.start <= start:
+            # Other nodes at the same time are not worth a question.
+            stays = question is not None or self._is_one or own.start < start
+            return None if stays else self._made(app, members, start, now, own.places)
+        if question is None:
+            return self._made(app, members, start, now)
+        return question if asked < MOST_QUESTIONS else None
+
     def _first(self, now: float) -> tuple[float, Picks | None]:
-        """The earliest time for one ask that may go anywhere, and the first node of those with room then."""
+        """The earliest time for one ask that may go anywhere, and the first node with room then."""
         rooms = self._rooms
         start = max(now, min((room.steps[0][0] for room in rooms.values()), default=inf))
         self.claims.work += len(rooms) // ROOMS_AT_ONE
@@ -147,7 +156,7 @@ class StartSearch:
         return start, [(0, node, 1)]
 
     def _together(self, starts: SetStarts, until: int, now: float) -> tuple[float, Picks | None]:
-        """The earliest time for several asks, or for one that belongs to certain nodes, and their places."""
+        """The earliest time for several asks, or for one that is bound to certain nodes, and their nodes."""
         before = starts.work
         try:
             start = max(now, starts.earliest(until - self.claims.work))
@@ -156,9 +165,9 @@ class StartSearch:
             self.claims.work += starts.work - before
 
     def _question(self, app: Application, picks: Picks, asked: int) -> NodeQuestion | StartQuestion | None:
-        """What to ask the RM before the plan; None if it has agreed to all nodes.
+        """The question to the RM before the plan; None if it has accepted all nodes.
 
-        So that many refusals take few questions, they name the next nodes as well, ever more of them.
+        It names the next nodes as well, more of them each time, so that many refusals take few questions.
         """
         own, is_needed = self._own, self._predicates.is_needed
         held = own.members if own is not None else ()
@@ -178,7 +187,7 @@ class StartSearch:
         return StartQuestion(question) if question is not None and own is None else question
 
     def _next_nodes(self, number: int, most: int) -> list[Node]:
-        """The nodes with the first room for a kind that the RM has not judged."""
+        """The nodes without an answer that have room for a kind first."""
         ask_class = self._kinds[number].ask_class
         others = [
             (gains[0][0], rank_of(node), node)
@@ -189,7 +198,7 @@ class StartSearch:
         return [node for _, _, node in nsmallest(min(most, BATCH), others, key=lambda one: one[:2])]
 
     def stamp(self, app: Application, request: Request) -> object:
-        """That of the nodes for an ask, and for those that are placed together with it; None for none."""
+        """Stamp of the sets of nodes for the ask and those placed together with it; None for none."""
         sets = self._sets_of(app, request)
         return None if sets is None else sets.stamp
 
@@ -199,14 +208,14 @@ class StartSearch:
 
     def _begin(
         self,
-        kinds: Sequence[Kind],
+        kinds: Sequence[StartKind],
         before: float,
         sets: NodeSets,
         own: ShadowStart | None,
         *,
         is_same: bool,
     ) -> bool:
-        """Begin a search anew; False to give it up, as it has begun too often."""
+        """Begin a search anew; False to give it up, as it was restarted too often."""
         self._restarts = self._restarts + 1 if is_same else 0
         if self._restarts > MOST_RESTARTS:
             self._restarts = 0
@@ -219,7 +228,7 @@ class StartSearch:
         self._rooms, self._first_end = {}, inf
         nodes = list(self._nodes.by_id.values())
         if before < inf and self._is_one and self._own is not None and not self.ends.undeclared:
-            # On a node that has not changed since the last look there is no earlier start.
+            # A node that has not changed since the last search offers no earlier start.
             nodes = list(self._nodes.changed.since(self._own.read_to))
         self._at = self._nodes.changed.count
         self._rest = iter(nodes)
@@ -235,7 +244,7 @@ class StartSearch:
         self._kinds, self._rooms, self._stamp, self._starts, self._own = (), {}, None, None, None
 
     def _look_again(self, starts: SetStarts, now: float) -> None:
-        """Look at nodes that have changed since, or where something was to have ended by now."""
+        """Examine nodes again that have changed since, or where something should have ended by now."""
         again = dict.fromkeys(self._nodes.changed.since(self._at))
         self._at = self._nodes.changed.count
         if self._first_end <= now:
@@ -247,10 +256,10 @@ class StartSearch:
             starts.changed(node)
 
     def _look(self, node: Node, now: float) -> None:
-        """Note the room on the node, if there ever is any."""
+        """Note the room on the node, if it ever has any."""
         self.claims.work += COST_OF_A_LOOK
         kinds = self._kinds
-        room: Room | None = None
+        room: RoomInTime | None = None
         if len(kinds) == 1:
             if _may_hold(node, kinds[0].ask_class):
                 room = self._room_for(node, kinds[0], now)
@@ -264,10 +273,10 @@ class StartSearch:
             self._rooms[node] = room
             self._first_end = min(self._first_end, room.first_end)
 
-    def _room_for(self, node: Node, kind: Kind, now: float) -> Room:
-        """Room for asks of the only kind, until all of them have it: more slots change nothing."""
+    def _room_for(self, node: Node, kind: StartKind, now: float) -> RoomInTime:
+        """Room for asks of the only kind, up to their number: more slots change nothing."""
         all_free, ends = self._free_on(node, now)
-        room = Room([], all_free, ends)
+        room = RoomInTime([], all_free, ends)
         items, needed = kind.ask_class.items, len(kind.requests)
         free = {name: all_free.get(name, 0) for name, _ in items}
         slots = min(times(items, free), needed)
@@ -287,10 +296,10 @@ class StartSearch:
                 room.steps.append((max(now, end.time), [slots]))
         return room
 
-    def _room_on(self, node: Node, may: Sequence[bool], now: float) -> Room:
-        """Room for asks of each kind that may go to the node."""
+    def _room_on(self, node: Node, may: Sequence[bool], now: float) -> RoomInTime:
+        """Room for asks of each kind that may go to the node (`may`)."""
         all_free, ends = self._free_on(node, now)
-        room = Room([], all_free, ends)
+        room = RoomInTime([], all_free, ends)
         free = dict(all_free)
         self.claims.work += len(may) * (1 + len(ends))
         time, before = now, [0] * len(may)
@@ -308,7 +317,7 @@ class StartSearch:
         return room
 
     def _free_on(self, node: Node, now: float) -> tuple[Mapping[str, int], Sequence[End]]:
-        """What is free on the node now beside other starts, and what ends there in time, in order."""
+        """Amounts free on the node now beside other starts, and expected ends there, in order."""
         work = self.ends.work
         known = self.ends.on(node, now)
         self.claims.work += self.ends.work - work
@@ -327,14 +336,24 @@ class StartSearch:
         all_ends.sort()
         return free, all_ends
 
-    def _made(self, app: Application, members: _Members, start: float, now: float) -> Plan:
-        """The plan for the nodes that have room at the start."""
+    def _made(
+        self,
+        app: Application,
+        members: _Members,
+        start: float,
+        now: float,
+        present: Mapping[Node, Items] | None = None,
+    ) -> StartPlan | None:
+        """The plan for the nodes that have room at the start; None for the `present` amounts on nodes."""
         places: dict[Node, dict[str, int]] = {}
         end = start
         for request, node in members:
             charge(places.setdefault(node, {}), request.ask.ask_class.items)
             seconds, _ = self.ends.expected(app, request.ask)
             end = max(end, inf if seconds is None else start + seconds)
+        items = {node: tuple(sorted(amounts.items())) for node, amounts in places.items()}
+        if items == present:
+            return None
         learnt = False
         going: dict[Node, frozenset[AllocationId]] = {}
         for node in places:
@@ -343,8 +362,7 @@ class StartSearch:
             learnt = learnt or any(known is Confidence.LEARNT for _, known in gone)
             going[node] = frozenset((ask.app_id, ask.key) for ask, _ in gone)
         known = Confidence.LEARNT if learnt else Confidence.DECLARED
-        items = {node: tuple(sorted(amounts.items())) for node, amounts in places.items()}
-        return Plan(app, members, start, end, known, items, going, self._stamp, self._own, self._at)
+        return StartPlan(app, members, start, end, known, items, going, self._stamp, self._own, self._at)
 
 
 def _may_hold(node: Node, ask_class: AskClass) -> bool:

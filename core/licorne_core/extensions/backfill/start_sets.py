@@ -1,13 +1,14 @@
-"""The earliest time at which one set of nodes has room for all of a gang, and its places there.
+"""The earliest time at which one set of nodes has room for a whole gang, and the nodes then.
 
-The input is the room on nodes as time passes, which only grows. The sets of nodes are those in which the
-gang is placed now as well (`scheduling/gang_sets.py`). For each there is a *bound*: the first time at which
-it has slots enough for each kind alone, or for each kind's bundles. With one kind all fit then. With several,
-or with a smaller last bundle, packings decide, by halving the times between the bound and the best time so
+The input is the room on nodes over time, which only grows. The sets of nodes are those in which the gang may
+be placed now as well (`scheduling/gang_sets.py`). For each there is a *bound*: the first time at which it has
+enough slots for each kind alone, or for each kind's bundles. With one kind, all members fit then. With
+several, or with a smaller last bundle, packings decide, by bisection between the bound and the best time so
 far. Most sets take one packing, or none.
 
 Terms that only prefer some nodes are no reason to wait: the earliest time anywhere counts. At that time the
-nodes are chosen as for a gang that starts now.
+set is chosen as for a gang that starts now. In it, members take the room that is free last, so that others
+may use what is idle until then.
 """
 
 from bisect import bisect_left, bisect_right
@@ -23,32 +24,34 @@ from licorne_core.scheduling.gang_sets import (
     AllNodes,
     Bundle,
     Key,
-    Kind,
+    MemberKind,
     NodeSets,
     Picks,
     SetSearch,
     rank_of,
 )
+from licorne_core.scheduling.gang_slots import Slots
 from licorne_core.scheduling.node_search.index import StillLooking
 from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import Items, charge
 
 GAINS_OF_A_LOOK = 8
-"""Steps in time that are put in order at the cost of one look at a node."""
+"""Steps in time that are sorted at the cost of examining one node."""
 
 
 class End(NamedTuple):
-    """Amounts that are free from `time` on."""
+    """Amounts that are free from `time` on; `unsure` if that is learnt, or if they should be free by now."""
 
     time: float
     items: Items
+    unsure: bool = False
 
 
-class Room(NamedTuple):
-    """Room on a node as time passes.
+class RoomInTime(NamedTuple):
+    """Room on a node over time.
 
-    `steps` has the times from which so many asks of each kind alone have room; of a single kind no more are
-    counted than there are. `free` is what is free now, `ends` what ends, in order.
+    `steps` has the times from which that many asks of each kind alone have room; a single kind is counted
+    up to the number of its asks. `free` are the amounts free now, `ends` the expected ends, in order.
     """
 
     steps: list[tuple[float, Sequence[int]]]
@@ -61,7 +64,7 @@ class Room(NamedTuple):
         return self.ends[0].time if self.ends else inf
 
     def slots(self, time: float) -> Sequence[int]:
-        """Asks of each kind that have room at the time; nothing for none."""
+        """Number of asks of each kind that have room at the time; empty for none."""
         found: Sequence[int] = ()
         for since, slots in self.steps:
             if since > time:
@@ -69,8 +72,16 @@ class Room(NamedTuple):
             found = slots
         return found
 
+    def order(self, time: float) -> tuple[bool, float]:
+        """Sort key of room that is free from a time on: the latest first, and what is unsure last."""
+        return any(end.unsure for end in self.ends if end.time <= time), -time
+
+    def last_order(self, time: float) -> tuple[bool, float]:
+        """The key of the last step until the time."""
+        return self.order(max((since for since, _ in self.steps if since <= time), default=inf))
+
     def free_at(self, time: float) -> dict[str, int]:
-        """What is free at the time."""
+        """Amounts free at the time."""
         free = dict(self.free)
         for end in self.ends:
             if end.time > time:
@@ -79,7 +90,7 @@ class Room(NamedTuple):
         return free
 
     def gains(self, kind: int) -> list[tuple[float, int]]:
-        """Times at which there are more slots for a kind, with their number."""
+        """Times at which the slots for a kind increase, with their number."""
         if len(self.steps) == 1:
             return [(time, slots[kind]) for time, slots in self.steps if slots[kind]]
         found: list[tuple[float, int]] = []
@@ -92,7 +103,7 @@ class Room(NamedTuple):
 
 
 class SetStarts:
-    """One search for the earliest time, over the rooms that its caller keeps up to date."""
+    """One search for the earliest time, over rooms that its caller keeps up to date."""
 
     __slots__ = (
         "_best",
@@ -115,12 +126,12 @@ class SetStarts:
     def __init__(
         self,
         nodes: NodeBook,
-        rooms: Mapping[Node, Room],
+        rooms: Mapping[Node, RoomInTime],
         sets: NodeSets,
         classes: Sequence[AskClass],
         members: Sequence[int],
     ) -> None:
-        """Search for so many members of each class."""
+        """Search for `members` of each class."""
         self._nodes = nodes
         self._made_of = nodes.made_of
         self._rooms = rooms
@@ -129,29 +140,29 @@ class SetStarts:
         self._members = members
         self._wants = sets.bundles(members)
         self._bounds: dict[Key, float] = {}
-        # By set, the last time at which the members were packed in vain; inf if no other one is tried.
+        # By set, the last time at which the members did not fit; inf if no later one is tried.
         self._failed: dict[Key, float] = {}
         self._best = inf
         self._best_key: Key | None = None
-        # The set that is tried, and the times at which there is more room in it.
+        # The set that is being tried, and the times at which its room increases.
         self._key: Key | None = None
         self._times: list[float] = []
         self._effort = PackingEffort(STEPS)
         self.work = 0
-        """Nodes, steps in time and steps of packings looked at so far."""
+        """Nodes, steps in time and steps of packings so far."""
 
     def changed(self, node: Node) -> None:
-        """The room on the node is another one."""
+        """Note a change of the room on the node."""
         if self._bounds:
             key = self._sets.key_of(node)
             if key is not None:
                 self._bounds.pop(key, None)
 
     def earliest(self, most: int) -> float:
-        """The first time at which a set has room for all, inf for none, after at most so much work.
+        """The first time at which a set has room for all, inf for none; does at most `most` work per call.
 
         Raises:
-            StillLooking: there are more sets or times to look at.
+            StillLooking: there are more sets or times to examine.
         """
         until = self.work + most
         self._find_bounds(until)
@@ -161,7 +172,7 @@ class SetStarts:
         return self._best
 
     def places(self, time: float) -> Picks | None:
-        """Places of all members at that time, in the best set that fits; None if none does."""
+        """Nodes for all members at that time, in the best set that fits; None if none does."""
         effort = PackingEffort(STEPS)
         search = self._search([key for key, bound in self._bounds.items() if bound <= time], time, effort)
         picks = search.find()
@@ -178,7 +189,7 @@ class SetStarts:
             self._bounds[key] = self._bound(self._sets.parts(key))
 
     def _bound(self, parts: Sequence[Collection[Node]]) -> float:
-        """The first time at which these parts of a set have room for all that is wanted, each for itself."""
+        """The first time at which these parts of a set have room for each kind or bundle alone."""
         start = 0.0
         for want in self._wants:
             lacks = want.number
@@ -196,7 +207,7 @@ class SetStarts:
         return start
 
     def _gains(self, part: Collection[Node], want: Bundle) -> list[tuple[float, int]]:
-        """Times at which a part has room for more bundles, or members, that are alike, with their number."""
+        """Times at which the room of a part for equal bundles or members increases, with their number."""
         gains: list[tuple[float, int]] = []
         for room in self._rooms_on(part):
             gains += room.gains(want.kind)
@@ -211,13 +222,13 @@ class SetStarts:
             slots += more
         return found
 
-    def _rooms_on(self, there: Collection[Node]) -> list[Room]:
+    def _rooms_on(self, there: Collection[Node]) -> list[RoomInTime]:
         self.work += len(there)
         rooms = self._rooms
         return [rooms[node] for node in there if node in rooms]
 
     def _pack(self, until: int) -> None:
-        """Find the best time, set by set; those that may fit first come first."""
+        """Find the best time, set by set; those with the lowest bound first."""
         has_packed = False
         for bound, key in sorted((bound, key) for key, bound in self._bounds.items()):
             while (time := self._next_time(key, bound)) < inf:
@@ -246,24 +257,23 @@ class SetStarts:
         if first >= end:
             return inf
         if not failed:
-            # Mostly it fits as soon as each kind does.
+            # In most cases it fits as soon as each kind does.
             return self._times[first]
         return self._times[(first + end) // 2 if key == self._best_key else end - 1]
 
     def _search(self, keys: Iterable[Key], time: float, effort: PackingEffort) -> SetSearch:
-        """A search for places on the nodes of these sets at a time."""
+        """A search for nodes in these sets at a time."""
         sets, classes, rooms = self._sets, self._classes, self._rooms
         tables = [sets.no_slots() for _ in classes]
         frees: dict[Node, dict[str, int]] = {}
-        # Of a single kind no more slots are known than there are asks; the choice of a set needs all.
+        # Of a single kind no more slots are counted than there are asks; the choice of a set needs all slots.
         is_anywhere = isinstance(sets, AllNodes)
         counts_all = len(classes) == 1 and not is_anywhere
-        # Anywhere, members of one kind take the first nodes in order.
         is_filled = len(classes) == 1 and is_anywhere
         nodes = [node for key in keys for node in sets.nodes(key) if node in rooms]
         if is_filled:
-            nodes.sort(key=rank_of)
-        for node in nodes:
+            self._fill(tables[0], nodes, time)
+        for node in nodes if not is_filled else ():
             slots = rooms[node].slots(time)
             if not any(slots):
                 continue
@@ -272,8 +282,6 @@ class SetStarts:
                 slots = [times(classes[0].items, rooms[node].free_at(time))]
             for table, number in zip(tables, slots, strict=True):
                 table.put(node, number)
-            if is_filled and tables[0].total >= self._members[0]:
-                break
         by_class = {ask_class: table.slots for ask_class, table in zip(classes, tables, strict=True)}
 
         def beside(node: Node, some: Sequence[AskClass], kind: int, picks: Sequence[int]) -> int:
@@ -288,14 +296,34 @@ class SetStarts:
             return times(some[kind].items, free)
 
         kinds = [
-            Kind(ask_class, count, table)
+            MemberKind(ask_class, count, table)
             for ask_class, count, table in zip(classes, self._members, tables, strict=True)
         ]
-        return sets.search(kinds, beside, effort)
+        search = sets.search(kinds, beside, effort)
+        if not is_filled:
+            search.rank = lambda node: (rooms[node].last_order(time), rank_of(node))
+        return search
+
+    def _fill(self, table: Slots, nodes: Iterable[Node], time: float) -> None:
+        """Put as many slots as members of the only kind, those that are free last, by the time."""
+        gains: list[tuple[tuple[bool, float], tuple[object, str], Node, int]] = []
+        for node in nodes:
+            room, rank = self._rooms[node], rank_of(node)
+            gains += [(room.order(at), rank, node, more) for at, more in room.gains(0) if at <= time]
+        gains.sort(key=lambda gain: gain[:2])
+        self.work += len(gains) // GAINS_OF_A_LOOK
+        lacks = self._members[0]
+        for _, _, node, more in gains:
+            if not lacks:
+                break
+            self.work += 1
+            taken = min(more, lacks)
+            table.put(node, table.slots.get(node, 0) + taken)
+            lacks -= taken
 
 
 def times(items: Items, free: Mapping[str, int]) -> int:
-    """How often the amounts fit."""
+    """Number of times that the amounts fit."""
     fitting = -1
     for name, value in items:
         number = free.get(name, 0) // value

@@ -1,8 +1,8 @@
-"""Asks for which no start was found: when one is looked for again.
+"""Asks for which no start was found: when they are searched again.
 
-The pause is that of asks alike, or of one gang: others are planned meanwhile. It lasts `RETRY_TIME`, or as
-long as it takes to look once for all that pause, so many in that time. What has never failed does not queue
-behind these: it has a turn of its own, and an application that has had none of late has one before others.
+A pause concerns all asks of a class, or one gang: others are planned meanwhile. It lasts `RETRY_TIME`, or as
+long as it takes to search once for all paused ones, at a bounded rate. Asks that have never failed have a
+rate of their own, and an application without a recent search comes before others.
 """
 
 from collections.abc import Callable
@@ -16,17 +16,17 @@ RETRY_TIME = 15.0
 """Least seconds from a failed search to the next one for the same asks."""
 
 MOST_AGAIN = 16
-"""Failed searches in `RETRY_TIME` for what one has failed for before."""
+"""Most failed searches in `RETRY_TIME` for asks that have failed before."""
 
 MOST_FIRST = 16
-"""Failed searches in `RETRY_TIME` for what has none behind it; as many more for applications without any."""
+"""Most failed searches in `RETRY_TIME` for asks without one; as many again for applications without any."""
 
 Likeness = AskClass | AppId
-"""What asks have in common that have the same start: the class, or for members the gang."""
+"""Common property of asks that get the same start: the class, or for members the gang."""
 
 
 def likeness(app: Application, request: Request) -> Likeness:
-    """What the ask has in common with those that it fails with."""
+    """The likeness of the ask: all its asks fail together."""
     return app.app_id if app.gang.has_member(request.ask) else request.ask.ask_class
 
 
@@ -36,15 +36,15 @@ class Unplanned:
     def __init__(self) -> None:
         """Start without pauses."""
         self._ends: dict[Likeness, float] = {}
-        """The ends of the pauses of all that pause or have paused and still wait."""
+        """The ends of all pauses, present or past, whose asks still wait."""
         self._since = 0.0
-        """The begin of the `RETRY_TIME` in which searches are counted."""
+        """Beginning of the `RETRY_TIME` in which searches are counted."""
         self._again = 0
         self._first: list[AppId] = []
-        """The applications of the failed first searches since then."""
+        """Applications of the failed first searches since then."""
 
     def turn(self, app_id: AppId, asks: Likeness, now: float) -> float:
-        """The time at which to ask again whether a start may be looked for, `now` for at once."""
+        """The time at which to ask again for a search; `now` if it may begin at once."""
         end = self._ends.get(asks)
         if end is not None and end > now:
             return end
@@ -61,13 +61,13 @@ class Unplanned:
     def failed(
         self, app_id: AppId, asks: Likeness, now: float, is_waiting: Callable[[Likeness], bool]
     ) -> float:
-        """Note that no start was found; return the time at which one may be looked for again.
+        """Note that no start was found; return the time at which a search may begin again.
 
-        `is_waiting` tells whether there are still such asks.
+        `is_waiting` tells whether such asks still exist.
         """
         if now >= self._since + RETRY_TIME:
             self._since, self._again, self._first = now, 0, []
-            # Only what is there makes the pauses of others longer.
+            # Only asks that still wait lengthen the pauses of others.
             self._ends = {one: end for one, end in self._ends.items() if is_waiting(one)}
         if asks in self._ends:
             self._again += 1

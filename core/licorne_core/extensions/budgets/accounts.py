@@ -1,12 +1,12 @@
 """Budgets over RMs: quotas of applications in many partitions.
 
-A budget has a quota at three levels. That of a partition is the sum over its applications there, and
-bounds nothing: with it the usage of a partition goes at once when the partition is dropped. That of
-an RM is bounded by the RM's slice, and the total by the limit if there are no slices. An
-application has all three among its quotas, and so they are booked like those of queues.
+A budget has a quota at three levels. The quota of a partition is the sum over its applications there, and
+bounds nothing: with it the usage of a partition is removed at once when the partition is dropped. The quota
+of an RM is bounded by the RM's slice, and the total by the limit if there are no slices. An application has
+all three among its quotas, so they are booked like those of queues.
 
-An ask may wait for a budget in one partition while usage goes in another: `Freed` has the quotas with
-more room for which somebody waits.
+An ask may wait for a budget in one partition while usage ends in another: `FreedQuotas` has the quotas with
+more room for which asks wait.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from typing import Any
 
 from licorne_core.extensions.budgets import NAME, QUOTA
 from licorne_core.extensions.budgets.messages import Budget, BudgetCheck
-from licorne_core.messages.events.allocations import Room
+from licorne_core.messages.events.allocations import BoundTexts
 from licorne_core.model.core import Core
 from licorne_core.model.quotas import SharedQuota, claimed, note_freed
 from licorne_core.values.ids import PartitionName, RmId, rm_of
@@ -25,20 +25,20 @@ from licorne_core.values.resources import EMPTY, Resources, refund
 NO_BUDGET = "Not enough budget"
 
 MOST_HOLDERS = 5
-"""RMs that a check names."""
+"""Most RMs that a check names."""
 
 
 class BudgetQuota(SharedQuota):
-    """Usage of a budget in a partition, by an RM, or by all."""
+    """Usage of a budget: of one partition, of one RM, or in total."""
 
     __slots__ = ("_freed",)
 
-    def __init__(self, name: str, freed: "Freed") -> None:
+    def __init__(self, name: str, freed: "FreedQuotas") -> None:
         """Start unbooked and unbounded.
 
-        It knows neither its account nor the book, so that no cycle of references is left of them.
+        It refers neither to its account nor to the book, so that no reference cycle keeps them alive.
         """
-        room = Room(f"fits in budget '{name}'", f"exceeds budget '{name}'")
+        room = BoundTexts(f"fits in budget '{name}'", f"exceeds budget '{name}'")
         super().__init__(QUOTA, name, room, NO_BUDGET)
         self._freed = freed
 
@@ -47,38 +47,38 @@ class BudgetQuota(SharedQuota):
         return f"<BudgetQuota {self.name}: {self.allocated} of {self.max}>"
 
     def freed(self) -> None:
-        """Partitions hear of it after the command."""
+        """Wake the partitions that wait for it, after the command."""
         self._freed.quotas[self] = None
         self._freed.set_busy()
 
     def check(self, core: Core, requested: Resources, short: Resources) -> BudgetCheck:
-        """See `BudgetBook.check`."""
+        """Check an ask against this quota (see `BudgetBook.check`)."""
         shared: Any = core.shared[NAME]
         book: BudgetBook = shared.book
         return book.check(self, requested, short)
 
 
-class Freed:
-    """Quotas with more room, for which somebody waits."""
+class FreedQuotas:
+    """Quotas with more room, for which asks wait."""
 
     __slots__ = ("_busy", "quotas")
 
     def __init__(self, busy: dict[str, None]) -> None:
-        """Start without any; this name is in `busy` while somebody is to be told."""
+        """Start empty; the extension's name is in `busy` while a partition has to be woken."""
         self._busy = busy
         self.quotas: dict[BudgetQuota, None] = {}
 
     def set_busy(self) -> None:
-        """Note that there is something to count or to tell."""
+        """Note that there is something to count or a partition to wake."""
         self._busy[NAME] = None
 
 
-class Account:
+class BudgetAccount:
     """A budget in force, with its quotas."""
 
     __slots__ = ("_freed", "above", "budget", "by_rm", "name", "parts", "total")
 
-    def __init__(self, budget: Budget, above: "Account | None", freed: Freed) -> None:
+    def __init__(self, budget: Budget, above: "BudgetAccount | None", freed: FreedQuotas) -> None:
         """Start without usage."""
         self._freed = freed
         self.name = budget.name
@@ -86,13 +86,13 @@ class Account:
         self.above = above
         self.total = BudgetQuota(budget.name, freed)
         self.by_rm: dict[RmId, BudgetQuota] = {}
-        """RMs with partitions in which applications have counted."""
+        """Its usage by RM, for RMs with partitions in which applications have counted."""
         self.parts: dict[PartitionName, BudgetQuota] = {}
-        """The same partitions."""
+        """Its usage by partition, for the same partitions."""
         self.follow(budget)
 
     def follow(self, budget: Budget) -> None:
-        """Take other bounds and patterns; asks that wait for the former bounds are tried again."""
+        """Replace bounds and patterns; asks that wait for the former bounds are tried again."""
         self.budget = budget
         self.total.max = dict(budget.limit) if budget.slices is None else None
         for rm_id, quota in self.by_rm.items():
@@ -100,7 +100,7 @@ class Account:
         note_freed((self.total, *self.by_rm.values()))
 
     def close(self) -> None:
-        """The budget is gone: nothing is bounded by it any more."""
+        """Remove all bounds, as the budget was removed."""
         for quota in (self.total, *self.by_rm.values()):
             quota.max = None
         note_freed((self.total, *self.by_rm.values()))
@@ -124,11 +124,11 @@ class Account:
         return (part, self.by_rm[rm_id], self.total)
 
     def slice_of(self, quota: BudgetQuota) -> str:
-        """The RM whose slice bounds the quota; empty for the limit."""
+        """The RM whose slice bounds the quota; empty if the limit does."""
         return next((rm_id for rm_id, own in self.by_rm.items() if own is quota), "")
 
     def holders(self, types: Collection[str]) -> tuple[tuple[RmId, Resources], ...]:
-        """The RMs with most of these types, the largest first, with all that they have."""
+        """The RMs with most usage of these types, the largest first, with all their usage."""
 
         def most(own: tuple[RmId, BudgetQuota]) -> tuple[int, RmId]:
             return -sum(own[1].allocated.get(name, 0) for name in types), own[0]
@@ -137,7 +137,7 @@ class Account:
         return tuple((rm_id, dict(own.allocated)) for rm_id, own in found if own.allocated)
 
     def forget(self, partition: PartitionName) -> None:
-        """The partition is gone, with all that it has booked here."""
+        """Remove the usage of a removed partition."""
         part = self.parts.pop(partition, None)
         if part is None:
             return
@@ -148,24 +148,24 @@ class Account:
             refund(quota.allocated, tuple(part.allocated.items()))
             refund(quota.preempting, tuple(part.preempting.items()))
             refund(quota.promised, tuple(part.promised.items()))
-            refund(quota.kept, tuple(part.kept.items()))
+            refund(quota.withheld, tuple(part.withheld.items()))
         if not any(rm_of(name) == rm_id for name in self.parts):
             del self.by_rm[rm_id]
         note_freed((own, self.total))
 
 
 class BudgetBook:
-    """All budgets."""
+    """All budgets of a core, and the partitions that wait for them."""
 
     def __init__(self, busy: dict[str, None]) -> None:
-        """Start without budgets; this name is in `busy` when somebody is to be told."""
-        self.freed = Freed(busy)
-        self.accounts: dict[str, Account] = {}
-        """By name, parents before children."""
+        """Start without budgets; the extension's name is in `busy` while a partition has to be woken."""
+        self.freed = FreedQuotas(busy)
+        self.accounts: dict[str, BudgetAccount] = {}
+        """Accounts by name, parents before children."""
         self.version = 0
-        """Rises whenever other applications may be members."""
+        """Rises whenever the members of budgets may have changed."""
         self.waking: deque[tuple[BudgetQuota, PartitionName]] = deque()
-        """Those of `freed` that are being told, each with a partition that has not heard of it."""
+        """Quotas with more room, each with a partition that was not woken yet."""
 
     def set(self, budgets: Sequence[Budget]) -> None:
         """Replace all budgets; a budget of the same name keeps its usage."""
@@ -174,9 +174,9 @@ class BudgetBook:
             account = former.pop(budget.name, None)
             above = self.accounts.get(budget.parent)
             if account is None:
-                account = Account(budget, above, self.freed)
+                account = BudgetAccount(budget, above, self.freed)
             else:
-                # A parent of the same name may be another one.
+                # A parent of the same name may be a new account.
                 account.above = above
                 account.follow(budget)
             self.accounts[budget.name] = account
@@ -185,12 +185,12 @@ class BudgetBook:
         self.version += 1
 
     def forget(self, partition: PartitionName) -> None:
-        """The partition is gone."""
+        """Remove the usage of a removed partition."""
         for account in self.accounts.values():
             account.forget(partition)
 
     def to_wake(self, most: int) -> Iterator[tuple[BudgetQuota, PartitionName]]:
-        """Quotas with more room, each with a partition that waits for it; so many at most."""
+        """Quotas with more room, each with a partition that waits for it; at most `most`."""
         waking, freed = self.waking, self.freed.quotas
         for _ in range(most):
             while freed and not waking:
@@ -202,7 +202,7 @@ class BudgetBook:
             yield waking.popleft()
 
     def check(self, quota: BudgetQuota, requested: Resources, short: Resources) -> BudgetCheck:
-        """The check of an ask that lacks `short` in a quota, which has to be bounded."""
+        """The check of an ask that lacks `short` in a quota, which must have a bound."""
         account = self.accounts[quota.name]
         return BudgetCheck(
             budget=quota.name,

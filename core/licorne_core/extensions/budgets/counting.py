@@ -1,4 +1,4 @@
-"""The count of members of budgets after all were replaced, in slices of a job."""
+"""The count of members of budgets after a replacement of all budgets, in slices of a job."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ class Counting(Job):
     """
 
     def __init__(self, registry: Registry, now: float) -> None:
-        """Begin with the nodes, if other types float."""
+        """Begin with the nodes, if the floating types have changed."""
         self._registry = registry
         self._floating = registry.core.floating
         super().__init__(now)
@@ -40,7 +40,7 @@ class Counting(Job):
                     yield from self._visit(partition, app, leaves=leaves)
 
     def _float(self, partition: Partition) -> Iterator[int]:
-        """Give the nodes of a partition the floating types, and take former ones from them."""
+        """Add the floating types to the nodes of a partition, and remove former ones."""
         for nodes in parts_of(list(partition.nodes.by_id.values())):
             resized = 0
             for node in nodes:
@@ -71,7 +71,7 @@ class Counting(Job):
         if budgets == former:
             yield 1
             return
-        # In one step: no ask may be parked with a quota that the application leaves.
+        # In one step: no ask may stay parked with a quota that the application leaves.
         partition.wakeups.waiting.release(app)
         cost = rebook(partition, app, lambda: partition.limits.set_further(app, leaf, budgets))
         note_freed(quota for quota in former if quota not in budgets)

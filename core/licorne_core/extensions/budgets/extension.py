@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from licorne_core.extensions.budgets.accounts import Account, BudgetQuota
+from licorne_core.extensions.budgets.accounts import BudgetAccount, BudgetQuota
 from licorne_core.extensions.budgets.messages import SEPARATOR, BudgetPattern
 from licorne_core.extensions.budgets.shared import budgets_of
 from licorne_core.model.apps.application import Application
@@ -14,23 +14,23 @@ from licorne_core.values.ids import QueuePath
 from licorne_core.values.names import WILDCARD
 
 MOST_PATHS: Final = 10_000
-"""Leaves whose budgets are kept in mind."""
+"""Most leaves whose budgets are cached."""
 
 
 class PartitionBudgets(Extension):
-    """Finds the budgets of applications. Those of present ones change by a count over all partitions."""
+    """Finds the budgets of applications. For existing ones they change by a count over all partitions."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
-        """Find budgets of the core."""
+        """Find budgets of the core of the context."""
         super().__init__(name, bit, context)
         self._book = budgets_of(context.core).book
         self._version = -1
         self._known: dict[QueuePath, tuple[BudgetQuota, ...]] = {}
-        self._exact: dict[str, list[Account]] = {}
-        self._wild: list[tuple[Account, BudgetPattern]] = []
+        self._exact: dict[str, list[BudgetAccount]] = {}
+        self._wild: list[tuple[BudgetAccount, BudgetPattern]] = []
 
     def quotas(self, app: Application, leaf: Queue) -> tuple[BudgetQuota, ...]:
-        """Those of lower budgets come first."""
+        """The application's quotas; those of lower budgets come first."""
         if not self._book.accounts:
             return ()
         if self._version != self._book.version:
@@ -43,12 +43,12 @@ class PartitionBudgets(Extension):
         return known
 
     def counted(self) -> Iterable[BudgetQuota]:
-        """What each budget has in the partition."""
+        """The usage of each budget in the partition."""
         name = self.context.partition
         return [account.parts[name] for account in self._book.accounts.values() if name in account.parts]
 
     def _prepare(self) -> None:
-        """Keep the patterns that describe the partition."""
+        """Cache the patterns that fit the partition."""
         self._version = self._book.version
         self._known.clear()
         self._exact.clear()
@@ -63,7 +63,7 @@ class PartitionBudgets(Extension):
                     self._exact.setdefault(member.queue, []).append(account)
 
     def _find(self, lineage: list[QueuePath]) -> tuple[BudgetQuota, ...]:
-        found: dict[Account, None] = {}
+        found: dict[BudgetAccount, None] = {}
         for path in (WILDCARD, *lineage):
             found.update(dict.fromkeys(self._exact.get(path, ())))
         for account, member in self._wild:

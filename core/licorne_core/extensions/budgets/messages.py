@@ -1,7 +1,7 @@
 """Budgets over RMs as values; their commands, the check of an ask, and reports.
 
 A budget is named by its path from the top, such as ``company/research``, whose parent is ``company``.
-An application belongs to the budgets that a pattern names it for, and to all above them.
+An application belongs to the budgets with a pattern that fits it, and to all budgets above them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,11 +16,11 @@ from licorne_core.values.names import WILDCARD, fits_pattern
 from licorne_core.values.resources import Resources, in_units
 
 SEPARATOR = "/"
-"""Between the levels of a budget's name."""
+"""Separates the levels of a budget's name."""
 BUDGET_EXCEEDED: Final = "BUDGET_EXCEEDED"
 """Code of `BudgetCheck`."""
 QUOTA_CODES: Final = {QUOTA: BUDGET_EXCEEDED}
-"""By kind of quota (`messages/reasons.py`)."""
+"""Codes by kind of quota (`messages/reasons.py`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +36,12 @@ class BudgetPattern:
     queue: str = WILDCARD
 
     def fits_partition(self, name: PartitionName) -> bool:
-        """True if it describes the partition and its RM."""
+        """True if the pattern fits the partition and its RM."""
         bare = bare_partition(name).lower()
         return fits_pattern(self.rm, rm_of(name)) and fits_pattern(self.partition.lower(), bare)
 
     def fits_queue(self, lineage: Iterable[str]) -> bool:
-        """True if it describes one of these paths: of a leaf, and of the queues above it."""
+        """True if the pattern fits one of these paths: of a leaf, and of the queues above it."""
         return any(fits_pattern(self.queue, path) for path in lineage)
 
 
@@ -50,7 +50,7 @@ class Budget:
     """A budget with its own patterns; applications of its children count in it too.
 
     `limit` bounds the types that it names. Without `slices` it bounds the usage of all RMs together.
-    With them, each RM is bounded by its slice alone: an RM or a type that they do not name has none.
+    With `slices`, each RM is bounded by its slice only: an RM or a type without a slice may use nothing.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Budget:
 class SetBudgets(SharedCommand):
     """Replace all budgets, parents before children; raises ConfigError for invalid ones.
 
-    `floating` types are on no node and bounded by budgets and maxima alone, such as licences. New
+    `floating` types, such as licences, are on no node and bounded by budgets and maxima alone. New
     limits and slices hold at once. Members are counted in slices of a job: until it ends, an
     application counts in its new budgets from its turn on, and in its former ones as well.
     """
@@ -79,7 +79,7 @@ class SetBudgets(SharedCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetBudgetSlices(SharedCommand):
-    """Replace the slices of one budget, as escrow has moved; raises NotFound for an unknown one."""
+    """Replace the slices of one budget, as escrow has moved them; raises NotFound for an unknown one."""
 
     budget: str
     slices: Mapping[RmId, Resources]
@@ -90,7 +90,7 @@ class BudgetCheck(ExtensionCheck):
     """Usage of a budget, with the ask, must stay within its limit, or within the RM's `slice_of`.
 
     `bound` is the limit, or the slice if `slice_of` names an RM; `used` is the usage that it bounds.
-    `holders` has the usage of the RMs with most of what is short, the largest first. `short` is the
+    `holders` has the usage of the RMs that use most of the short types, the largest first. `short` is the
     excess of each type; empty when the ask fits.
     """
 
@@ -122,11 +122,11 @@ class BudgetCheck(ExtensionCheck):
         return f"{text}; held by {held}" if held else text
 
     def shown(self) -> Shown:
-        """The budget, its usage, and who holds most of it."""
+        """The budget, its usage, and the RMs with most of it."""
         return Shown(QUOTA, self.budget, 0.0, self.requested, self.used, self.bound, dict(self.holders))
 
     def seen_by(self, may_see: Callable[[RmId], bool]) -> "BudgetCheck":
-        """Without RMs that somebody may not see."""
+        """The check without RMs that the reader may not see."""
         return replace(self, holders=tuple(held for held in self.holders if may_see(held[0])))
 
 
@@ -134,9 +134,9 @@ class BudgetCheck(ExtensionCheck):
 class BudgetUse:
     """Usage of a budget by one RM.
 
-    `wanted` has the amounts that asks blocked by the budget need beyond the RM's slice, or beyond
-    the limit if there are no slices; of very many asks some are counted. `overdraft` is the usage
-    above the slice.
+    `wanted` has the amounts that asks blocked by the budget need beyond the RM's slice, or beyond the limit
+    if there are no slices; if there are very many asks, only some are counted. `overdraft` is the usage above
+    the slice.
     """
 
     used: Resources

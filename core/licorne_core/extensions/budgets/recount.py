@@ -1,7 +1,7 @@
-"""B1: usage of a budget by all RMs is the sum over the RMs, theirs over their partitions.
+"""B1: usage of a budget by all RMs is the sum over the RMs, and theirs the sum over their partitions.
 
-There it is the sum over the applications that belong to it, which the kernel recounts. A budget knows
-the partitions in which asks wait for it.
+The usage of a partition is the sum over the applications that belong to the budget, which the kernel
+recounts. A budget lists the partitions in which asks wait for it.
 """
 
 from licorne_core.extensions.budgets.accounts import BudgetBook, BudgetQuota
@@ -12,11 +12,11 @@ from licorne_core.values.ids import rm_of
 from licorne_core.values.resources import describe, equals, sum_of
 from licorne_core.views.audit.rules import require
 
-_AMOUNTS = ("allocated", "preempting", "promised", "kept")
+_AMOUNTS = ("allocated", "preempting", "promised", "withheld")
 
 
 def check_books(book: BudgetBook, registry: Registry, *, is_counting: bool) -> None:
-    """Compare the levels of each budget, and applications with the budgets that name them.
+    """Compare the levels of each budget, and applications with the budgets whose patterns fit them.
 
     While members are counted, an application may not have entered a budget, or not have left it.
 

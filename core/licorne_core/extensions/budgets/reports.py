@@ -1,10 +1,10 @@
-"""Budgets over RMs with their usage and the amounts that are wanted."""
+"""Reports of budgets, with their usage and the amounts that blocked asks need."""
 
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from licorne_core.extensions.budgets.accounts import Account, BudgetQuota
+from licorne_core.extensions.budgets.accounts import BudgetAccount, BudgetQuota
 from licorne_core.extensions.budgets.messages import BudgetReport, BudgetUse
 from licorne_core.extensions.budgets.shared import budgets_of
 from licorne_core.model.apps.groups import AskGroup
@@ -17,7 +17,7 @@ from licorne_core.values.resources import EMPTY, Items, Resources
 from licorne_core.views import Views
 
 MOST_GROUPS: Final = 1_000
-"""Groups of blocked asks that are looked at for one RM and budget."""
+"""Most groups of blocked asks that are examined for one RM and budget."""
 
 
 def budget_reports(views: Views) -> tuple[BudgetReport, ...]:
@@ -38,7 +38,7 @@ def budget_report(views: Views, name: str) -> BudgetReport:
     return _report(views.registry, account)
 
 
-def _report(registry: Registry, account: Account) -> BudgetReport:
+def _report(registry: Registry, account: BudgetAccount) -> BudgetReport:
     budget = account.budget
     rm_ids = dict.fromkeys((*account.by_rm, *(budget.slices or ())))
     return BudgetReport(
@@ -53,7 +53,7 @@ def _report(registry: Registry, account: Account) -> BudgetReport:
     )
 
 
-def _use(registry: Registry, account: Account, rm_id: RmId) -> BudgetUse:
+def _use(registry: Registry, account: BudgetAccount, rm_id: RmId) -> BudgetUse:
     own = account.by_rm.get(rm_id)
     if own is None:
         return BudgetUse(used=EMPTY, wanted=EMPTY, overdraft=EMPTY)
@@ -66,7 +66,7 @@ def _above(quota: BudgetQuota) -> Resources:
 
 
 def _wanted(registry: Registry, bound: BudgetQuota, rm_id: RmId) -> Resources:
-    """The amounts that blocked asks of the RM need beyond what is left."""
+    """The amounts that blocked asks of the RM need beyond the remaining ones."""
     wanted: dict[str, int] = {}
     for items, number in islice(_blocked(registry, bound, rm_id), MOST_GROUPS):
         for name, value in items:

@@ -16,7 +16,7 @@ from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import PartitionName
 
 MOST_WOKEN: Final = 64
-"""Partitions that are told of more room after one command; others are told after the next tick."""
+"""Most partitions that are woken after one command; others are woken after the next tick."""
 
 
 class Budgets(Shared):
@@ -27,7 +27,7 @@ class Budgets(Shared):
         super().__init__(name, busy)
         self.book = BudgetBook(busy)
         self.counting: Counting | None = None
-        """The count of members that has begun and not ended."""
+        """The running count of members, if any."""
 
     def set(self, registry: Registry, command: SetBudgets, now: float) -> None:
         """Replace all budgets; members are counted in slices, the first of them at once.
@@ -65,25 +65,25 @@ class Budgets(Shared):
                 partition.dirty.mark((quota,))
                 partition.dirty.open_blockers()
                 registry.agenda.note(partition)
-        self._rest()
+        self._be_idle()
 
     def after_turn(self, registry: Registry, now: float) -> None:
         """Do one slice of the present count, if there is one."""
         counting = self.counting
         if counting is not None and counting.go_on(now, Slice(registry.options.tuning.slice_size)):
             self.counting = None
-            self._rest()
+            self._be_idle()
 
-    def _rest(self) -> None:
+    def _be_idle(self) -> None:
         if self.counting is None and not (self.book.freed.quotas or self.book.waking):
             self.busy.pop(self.name, None)
 
     def forget(self, partition: PartitionName) -> None:
-        """No budget counts what was there."""
+        """Remove the usage of a removed partition."""
         self.book.forget(partition)
 
     def owes(self, partition: PartitionName) -> bool:
-        """True if the partition may have still to hear of more room."""
+        """True if the partition may still have to be woken."""
         book = self.book
         return bool(book.freed.quotas) or any(name == partition for _, name in book.waking)
 
@@ -93,7 +93,7 @@ class Budgets(Shared):
 
 
 def budgets_of(core: Core) -> Budgets:
-    """The budgets of a core."""
+    """The budgets in the shared state of a core."""
     shared = core.shared[NAME]
     assert isinstance(shared, Budgets)
     return shared

@@ -1,4 +1,4 @@
-"""The tree of budgets: its text, and the rules for budgets wherever they come from."""
+"""The tree of budgets: its text, and the rules for budgets from any source."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ from licorne_core.values.resources import INT64_MAX, MEMORY, VCORE, Resources
 BUDGETS: Final = Cap("budgets", 1_000)
 MEMBERS: Final = Cap("members of all budgets", 10_000)
 QUEUE_WILDCARDS: Final = Cap("members with a wildcard in the path of a queue, a single * not counted", 1_000)
-"""Each is compared with every new leaf in the worst case; the others are looked up."""
+"""In the worst case, each is compared with every new leaf; other members are looked up."""
 FLOATING: Final = Cap("floating resources", 100)
 MAX_MEMBERS: Final = 100
-"""Members of one budget."""
+"""Most members of one budget."""
 MAX_LEVELS: Final = 8
 MAX_PATTERN: Final = 1_024
-"""Characters of one pattern."""
+"""Most characters of one pattern."""
 
 _DOCUMENT = ("floating", "budgets")
 _BUDGET = ("name", "limit", "members", "budgets")
 _MEMBER = ("rm", "partition", "queue")
 
 Tell = Callable[[str, str], None]
-"""Takes a problem: its message, and the field of the budget that has it."""
+"""Reports a problem: its message, and the field of the budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ def load_budgets(text: str, *, strict: bool = False) -> BudgetTree:
 
     Raises:
         ConfigError: the text cannot be used; the error has every problem that was found. In strict
-            mode what is merely dubious is a problem as well.
+            mode a warning is a problem as well.
     """
     report = Report(strict=strict)
     document = read_document(text, report)
@@ -167,7 +167,7 @@ class _Rules:
         self._wildcards = 0
 
     def check(self, budget: Budget, tell: Tell) -> bool:
-        """Tell all problems of a budget; True if its name is legal, new, and below a known one."""
+        """Report all problems of a budget; True if its name is legal, new, and its parent exists."""
         self._check_members(budget, tell)
         _check_amounts(budget.limit, "limit", tell)
         _check_slices(budget.slices or {}, tell)

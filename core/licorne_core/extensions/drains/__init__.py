@@ -1,6 +1,6 @@
 """Drains: an operator closes a node, and may have its allocations stopped evenly until a deadline.
 
-A node that is closed takes no new allocations; whoever closed it is in `Node.closed`, which the kernel
+A closed node takes no new allocations; the mark of the operator is in `Node.closed`, which the kernel
 reads. Without a deadline nothing is stopped: a drain is over when the last allocation has ended. A mark
 outlives its node, and the registration of its RM.
 """

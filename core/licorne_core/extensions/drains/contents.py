@@ -13,19 +13,19 @@ class Contents(NamedTuple):
     """Numbers of a node's allocations, as a drain counts them."""
 
     remaining: int
-    """Those that a drain stops, including those that are `stopping` for any reason."""
+    """Allocations that a drain stops, including those that are `stopping` for any reason."""
     stopping: int
-    """Those that the RM was told to stop, now or later."""
+    """Allocations that the RM was asked to stop, or is going to be."""
     exempt: int
-    """Those that stay: foreign ones, and those of asks that require the node."""
+    """Allocations that stay: foreign ones, and those of asks that require the node."""
 
 
 _GOING = STOPPING | VICTIMS
-"""States of an allocation that no drain has to stop; one that is spared is looked at again."""
+"""States of an allocation that no drain has to stop; a spared one is considered again."""
 
 
 def contents_of(applications: Mapping[AppId, Application], node: Node) -> Contents:
-    """Count the allocations on a node that the RM knows."""
+    """Count the allocations on a node that were reported to the RM."""
     remaining = stopping = 0
     exempt = len(node.foreign)
     for allocation in node.allocations:

@@ -1,4 +1,4 @@
-"""Nodes of one partition that operators have closed, and the terms on which what runs there goes."""
+"""Nodes of one partition that operators have closed, and the terms of their drains."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -19,7 +19,7 @@ from licorne_core.values.timers import Due, Timer
 class Drains(Extension):
     """Terms of drains by node. Always true: a node with terms is in `NodeBook.closed`.
 
-    The node book has who closed which node.
+    The node book has the marks of the operators who closed nodes.
     """
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
@@ -28,7 +28,7 @@ class Drains(Extension):
         self.terms: dict[NodeId, DrainTerms] = {}
 
     def set(self, node_id: NodeId, cordon: Cordon | None) -> None:
-        """Note a cordon, or its end; the node itself follows."""
+        """Set or remove a cordon; the caller changes the node itself."""
         closed = self.context.node_book.closed
         self.terms.pop(node_id, None)
         if cordon is None:
@@ -40,33 +40,33 @@ class Drains(Extension):
             self.terms[node_id] = cordon.drain
 
     def take_marks(self, marks: Mapping[str, Any]) -> None:
-        """The nodes have not come yet."""
+        """Take the cordons; their nodes have not been added yet."""
         for name, cordon in marks.items():
             self.set(NodeId(name), cordon)
 
     def marks(self) -> Mapping[str, Any]:
-        """Cordons by node, of nodes that are gone too."""
+        """Cordons by node, those of removed nodes included."""
         closed = self.context.node_book.closed
         return {node_id: Cordon(mark=mark, drain=self.terms.get(node_id)) for node_id, mark in closed.items()}
 
-    def has(self, node: Node, now: float) -> None:
-        """Something may have to be stopped at once."""
+    def closed_node_changed(self, node: Node, now: float) -> None:
+        """Set the timer, as something may have to be stopped at once."""
         terms = self.terms.get(node.node_id)
         if terms is not None and terms.deadline is not None:
             self.timers.set(_timer(node.node_id), now)
 
-    def went(self, node: Node) -> None:
-        """Nothing runs there any more."""
+    def node_lost(self, node: Node) -> None:
+        """Cancel the timer, as nothing runs on the node any more."""
         self.timers.cancel(_timer(node.node_id))
 
     def work(self, job: Any) -> Iterator[int]:
-        """Stop allocations of one node as far as it is time, and set the time of the next."""
+        """Stop those allocations of one node that are due, and set the time of the next."""
         return stop_some(self.terms, job)
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
         """Compare nodes, terms and times.
 
-        While something on a node that is drained by a deadline is to be stopped, there is a time for it.
+        While an allocation on a node with a deadline is to be stopped, there is a timer for it.
         """
         times, nodes = self.timers.names(), self.context.nodes
         busy = any(timer.due is Due.GO_ON for timer in times)

@@ -15,12 +15,12 @@ from licorne_core.extensions.drains.messages import (
 )
 from licorne_core.handlers.assumed import roll_back_on
 from licorne_core.handlers.lifecycle import look_again
-from licorne_core.handlers.operators import Refused, partition_meant
+from licorne_core.handlers.operators import CommandRefused, partition_meant
 from licorne_core.handlers.outcome import Commands
 from licorne_core.messages.effects import Effect, OperatorRefusal
 from licorne_core.messages.events.cluster import operator_acted, schedulable_changed
 from licorne_core.messages.events.records import EventType
-from licorne_core.messages.operators import told
+from licorne_core.messages.operators import mark_text
 from licorne_core.model.nodes.node import CLOSED, Node
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
@@ -29,7 +29,7 @@ from licorne_core.values.ids import NodeId
 
 
 def _set_node_schedulable(_: Registry, rm: Rm, command: SetNodeSchedulable, now: float) -> list[Effect]:
-    """Cordon the node, or take that back; a node that is gone may still have a cordon to end."""
+    """Cordon the node, or end its cordon; also for a node that was removed."""
     partition = partition_meant(rm, command.partition)
     closed, node_id = partition.nodes.closed, command.node_id
     if command.schedulable and node_id in closed and node_id not in partition.nodes.by_id:
@@ -40,14 +40,14 @@ def _set_node_schedulable(_: Registry, rm: Rm, command: SetNodeSchedulable, now:
     if changed:
         cordon = None if command.schedulable else Cordon(mark=command.mark)
         _set_cordon(partition, node, cordon, now)
-        text = f"{'uncordoned' if command.schedulable else CLOSED}{told(command.mark)}"
+        text = f"{'uncordoned' if command.schedulable else CLOSED}{mark_text(command.mark)}"
         partition.journal.note(operator_acted(now, EventType.NODE, node_id, text))
     allocations = len(node.allocations)
     return [NodeSchedulableSet(rm_id=rm.rm_id, changed=changed, allocations=allocations)]
 
 
 def _drain_node(_: Registry, rm: Rm, command: DrainNode, now: float) -> list[Effect]:
-    """Cordon the node, and have its allocations stopped from now on, or wait for their end."""
+    """Cordon the node, and stop its allocations from now on, or wait for their end."""
     partition = partition_meant(rm, command.partition)
     node = _node_meant(partition, command.node_id)
     there = contents_of(partition.applications, node)
@@ -55,7 +55,7 @@ def _drain_node(_: Registry, rm: Rm, command: DrainNode, now: float) -> list[Eff
     terms = DrainTerms(start=now, deadline=deadline, allocations=there.remaining)
     _set_cordon(partition, node, Cordon(mark=command.mark, drain=terms), now)
     look_again(partition, node, now)
-    text = f"drained{told(command.mark)}"
+    text = f"drained{mark_text(command.mark)}"
     partition.journal.note(operator_acted(now, EventType.NODE, node.node_id, text))
     return [NodeDrainBegun(rm_id=rm.rm_id, terms=terms, exempt=there.exempt)]
 
@@ -64,12 +64,12 @@ def _node_meant(partition: Partition, node_id: NodeId) -> Node:
     """The node of that name.
 
     Raises:
-        Refused: there is none.
+        CommandRefused: there is no such node.
     """
     node = partition.nodes.by_id.get(node_id)
     if node is None:
         what = f"node {shown(node_id)} not found in partition {partition.name}"
-        raise Refused(OperatorRefusal.NOT_FOUND, what)
+        raise CommandRefused(OperatorRefusal.NOT_FOUND, what)
     return node
 
 

@@ -1,4 +1,4 @@
-"""Commands about nodes, their outcomes, and the marks that stay of them."""
+"""Commands about nodes, their outcomes, and their lasting marks."""
 
 from dataclasses import dataclass
 from math import inf
@@ -13,7 +13,7 @@ from licorne_core.values.ids import NodeId
 class DrainTerms:
     """Pace of a drain: of `allocations` at its `start` the last is stopped by its `deadline`.
 
-    Times are in unix seconds. Without time between them all are stopped at once, and without a
+    Times are in unix seconds. Without time between them all are stopped at once. Without a
     deadline none is: the drain waits until they have ended.
     """
 
@@ -22,10 +22,10 @@ class DrainTerms:
     allocations: int
 
     def due(self, running: int) -> float:
-        """Time at which the next allocation is stopped, while so many run and are not stopping.
+        """Time at which the next allocation is stopped, if `running` ones are not stopping.
 
-        One that ends by itself counts as one that was stopped. One that came since is stopped at once.
-        Without a deadline it never comes.
+        An allocation that ends by itself counts as stopped. One that was added since is stopped at once.
+        Without a deadline the time is infinite.
         """
         if self.deadline is None:
             return inf
@@ -37,7 +37,7 @@ class DrainTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cordon:
-    """A node takes no new allocations by order of an operator; with `drain` its allocations go too."""
+    """A node takes no new allocations by order of an operator; with `drain`, its allocations are stopped."""
 
     mark: OperatorMark = UNKNOWN_MARK
     drain: DrainTerms | None = None
@@ -45,9 +45,9 @@ class Cordon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetNodeSchedulable(ExtensionCommand):
-    """An operator cordons a node, or takes that back; the RM's own flag holds as well.
+    """An operator cordons a node, or ends the cordon; the RM's own flag counts in addition.
 
-    A node that is cordoned already keeps its mark.
+    A node with a cordon keeps its mark.
     """
 
     partition: str
@@ -58,7 +58,7 @@ class SetNodeSchedulable(ExtensionCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainNode(ExtensionCommand):
-    """An operator cordons a node, and has its allocations stopped evenly over so many `seconds`.
+    """An operator cordons a node, and has its allocations stopped evenly over `seconds`.
 
     With None nothing is stopped: the drain waits until they have ended. It replaces an earlier drain
     of the node.
@@ -72,9 +72,9 @@ class DrainNode(ExtensionCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSchedulableSet(ExtensionEffect):
-    """A node is cordoned by an operator, or is not any more. `changed` is False if it was so before.
+    """An operator has cordoned a node, or ended the cordon. `changed` is False if nothing changed.
 
-    `allocations` are on it, and go on.
+    `allocations` is the number on it; they continue to run.
     """
 
     changed: bool

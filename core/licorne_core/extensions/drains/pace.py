@@ -1,9 +1,9 @@
-"""Stops of what runs on drained nodes: one by one, evenly until a deadline.
+"""Stops of allocations on drained nodes: one by one, evenly until a deadline.
 
-At each time so many allocations may still run as `DrainTerms` says. What ends by itself counts, so
-a drain never stops more than it has to. Foreign allocations stay, and so do those of asks that
-require the node: their RM would put them there again. A drain ends with the cordon: what comes to
-the node later, as in a replay, is stopped as well.
+`DrainTerms` gives the number that may run at each time. Allocations that end by themselves count, so
+a drain never stops more than necessary. Foreign allocations stay, and so do those of asks that
+require the node: their RM would put them there again. A drain ends with the cordon: allocations that are
+added later, as in a replay, are stopped as well.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from licorne_core.values.slices import PART, put_in_order
 
 
 def stop_some(terms_of: Mapping[NodeId, DrainTerms], job: TimerJob) -> Iterator[int]:
-    """Stop allocations of one node as far as it is time, and set the time of the next."""
+    """Stop those allocations of one node that are due, and set the time of the next."""
     partition = job.partition
     node = partition.nodes.by_id.get(job.timer.node_id)
     terms = terms_of.get(job.timer.node_id)
@@ -68,10 +68,10 @@ def _may_go(request: Request, allocation: Allocation | None) -> bool:
 
 
 def _rank(victim: Victim) -> tuple[object, ...]:
-    """Place in the order of stopping.
+    """Sort key in the order of stops.
 
-    Placeholders come first, as nothing runs in them. Then as other victims: those that did not opt
-    out, low priority, the youngest.
+    Placeholders come first, as nothing runs in them. Then the order is that of victims: allocations that did
+    not opt out, low priority, the youngest.
     """
     request = victim.request
     kind, *age = age_of(request)

@@ -1,4 +1,4 @@
-"""What reports of nodes say of drains."""
+"""Fields about drains in reports of nodes."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ _of_drain = Of[DrainTerms, Contents]()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainReport:
-    """Progress of a drain that began at `start_time` with so many `allocations`; see `Contents`.
+    """Progress of a drain that began at `start_time` with `allocations`; see `Contents`.
 
-    Without a `deadline` nothing is stopped: it waits until they have ended.
+    Without a `deadline` nothing is stopped: the drain waits until they have ended.
     """
 
     start_time: Moment = _of_drain(lambda terms: terms.start)

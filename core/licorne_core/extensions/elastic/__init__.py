@@ -1,11 +1,11 @@
 """Elastic gangs: a minimum starts together, and grows and shrinks in whole steps (docs/elastic.md).
 
-An application says by its tags how many members start together, by how many it grows, and how many it may
-have (`terms`). Its gang is placed and stopped in units (`GangUnits`): the minimum, and steps of growth
-(`sizes`). Growth comes behind all other applications of the leaf, and is stopped before all others.
+Tags of an application give its minimum of members, its step and its maximum (`terms`).
+Its gang is placed and stopped in units (`GangUnits`): the minimum, and steps of growth
+(`sizes`). Growth is placed after all other applications of the leaf, and stopped before all others.
 
-`extension` gives new applications their units, `rules` names the reason of a gang that has its maximum, and
-`reports` says how large gangs are.
+`extension` gives new applications their units, `rules` has the reason of a gang at its maximum, and
+`reports` has the sizes of gangs.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Gives applications that say so the units of an elastic gang."""
+"""Gives applications the units of an elastic gang, if their tags ask for it."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,15 +15,15 @@ from licorne_core.values.ids import AppId
 
 
 class ElasticGangs(Extension):
-    """Elastic gangs of a partition. All that is kept of them is in their units."""
+    """Elastic gangs of a partition. All their state is in their units."""
 
     def units(self, tags: Mapping[str, str]) -> GangUnits | None:
-        """The minimum and the steps that the tags of a new application say."""
+        """The minimum and the steps, by the tags of a new application; None for no elastic gang."""
         terms = read_elastic(tags)
         return None if terms is None else Elastic(terms)
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """Members and those that leave are as counted, and the units have all that stay."""
+        """Compare the counts of members, and of those that stay, with the books."""
         for app in applications.values():
             units = app.gang.units
             if not isinstance(units, Elastic):

@@ -1,4 +1,4 @@
-"""The tags, which turn it on for an application, and how they are read."""
+"""The tags that make a gang elastic, and their readers."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""What reports of applications say of elastic gangs."""
+"""Fields about elastic gangs in reports of applications."""
 
 from dataclasses import dataclass
 
@@ -11,8 +11,8 @@ from licorne_core.views.fields import Added
 class ElasticReport:
     """Size of an elastic gang, in members: `size` run or are being started.
 
-    `leaving` of them are being stopped for others, or will be. It starts with `least` together,
-    and grows by `step` up to `most`, which is 0 for any number.
+    `leaving` of them are noticed, or are being stopped for others. It starts with `least` together,
+    and grows by `step` up to `most`, which is 0 for no bound.
     """
 
     size: int
@@ -23,7 +23,7 @@ class ElasticReport:
 
 
 def _elastic(app: Application) -> ElasticReport | None:
-    """Size of an application that is an elastic gang."""
+    """Size of an application's elastic gang; None if it has none."""
     units = app.gang.units
     if not isinstance(units, Elastic):
         return None

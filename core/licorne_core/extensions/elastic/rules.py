@@ -1,12 +1,12 @@
-"""The reason of a gang that has its maximum."""
+"""The reason of a gang at its maximum."""
 
 from licorne_core.extensions.elastic.sizes import ELASTIC_MAX
 from licorne_core.model.apps.application import Asking
-from licorne_core.scheduling.rules import CheckContext, Checks, Place, Rule
+from licorne_core.scheduling.rules import CheckContext, Checks, Rule, RulePlace
 
 
 class _BelowMaximum(Rule):
-    """The gang may grow. The search for a whole gang finds that it may not, and says so (`Elastic.lack`)."""
+    """The gang may grow. The search for a whole gang finds the contrary, and reports it (`Elastic.lack`)."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> None:
         return None
@@ -15,4 +15,4 @@ class _BelowMaximum(Rule):
         return ()
 
 
-RULES = (_BelowMaximum(Place.TOGETHER, (ELASTIC_MAX,), found_by_search=True),)
+RULES = (_BelowMaximum(RulePlace.TOGETHER, (ELASTIC_MAX,), found_by_search=True),)

@@ -11,15 +11,15 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.values.ids import AppId
 
 ELASTIC_MAX: Final = "ELASTIC_MAX"
-"""Code of a gang that may not grow."""
+"""Code of a gang at its maximum."""
 _NO_PLACEHOLDERS: Final = "the members of an elastic gang start together without placeholders"
 
 
 class Elastic(GangUnits):
-    """Size of an elastic gang: the asks of an application that have a task group are its members.
+    """Size of an elastic gang: its members are the asks of an application that have a task group.
 
     They are real asks. `terms.least` of them start together, and the others in whole steps. A gang that
-    has lost members is filled up to the next whole step first. It goes whole with its minimum.
+    has lost members is first filled up to a whole step. A stop of its minimum stops all of it.
     """
 
     def __init__(self, terms: ElasticTerms) -> None:
@@ -27,64 +27,64 @@ class Elastic(GangUnits):
         super().__init__(f"tag {GANG_MIN}", _NO_PLACEHOLDERS)
         self.terms = terms
         self.size = 0
-        """Members that are booked."""
+        """Number of booked members."""
         self.leaving = 0
-        """Members among them that are being stopped for others, or will be."""
+        """Number of booked members that are noticed, or are being stopped for others."""
         self._staying: list[Request] = []
-        """The others in the order of booking, while they are known."""
+        """The other members in the order of booking, while `is_current`."""
         self._positions: dict[Request, int] = {}
-        """Their positions among these."""
+        """Their positions in this list."""
 
-    def came(self, request: Request) -> None:
-        """A member was booked, as the last one."""
+    def add_booked(self, request: Request) -> None:
+        """Add a booked member, as the last one."""
         self.size += 1
-        if self.is_known:
+        if self.is_current:
             self._positions[request] = len(self._staying)
             self._staying.append(request)
         self._count()
 
-    def went(self, request: Request) -> None:
-        """A member is not booked any more."""
+    def remove_booked(self, request: Request) -> None:
+        """Remove a member that is not booked any more."""
         self.size -= 1
         self._forget(request)
         self._count()
 
-    def leaves(self, request: Request, by: int) -> None:
-        """A member is being stopped, with `by` 1; with -1 it is not, or has ended."""
+    def mark_leaving(self, request: Request, by: int) -> None:
+        """A member is noticed or being stopped (`by` is 1), or that has ended (`by` is -1)."""
         self.leaving += by
         if by > 0:
             self._forget(request)
         else:
-            self.is_known, self._staying = False, []
+            self.is_current, self._staying = False, []
         self._count()
 
     def _count(self) -> None:
-        # All that starts from now on is growth.
+        # All later members are growth.
         self.behind = self.size - self.leaving >= self.terms.least
 
     def _forget(self, request: Request) -> None:
         position = self._positions.pop(request, -1)
-        if not self.is_known or position < 0:
+        if not self.is_current or position < 0:
             return
         if position < len(self._staying) - self.terms.step:
             # Many others have another position now.
-            self.is_known, self._staying = False, []
+            self.is_current, self._staying = False, []
             return
         del self._staying[position]
         for number in range(position, len(self._staying)):
             self._positions[self._staying[number]] = number
 
-    def know(self, staying: list[Request]) -> None:
-        """Follow these members from now on: all that stay, in the order of booking."""
-        self.is_known = True
+    def set_staying(self, staying: list[Request]) -> None:
+        """Set the members: all that stay, in the order of booking."""
+        self.is_current = True
         self._staying = staying
         self._positions = {request: number for number, request in enumerate(staying)}
 
     @property
     def wanted(self) -> int:
-        """Number of members that are placed together next, so that those that stay are whole steps.
+        """Number of members that are placed together next, so that the staying ones are whole steps.
 
-        0 if the gang would exceed its maximum, with those that are leaving.
+        0 if the gang would exceed its maximum, members that are leaving included.
         """
         least, most, step = self.terms
         stay = self.size - self.leaving
@@ -92,7 +92,7 @@ class Elastic(GangUnits):
         return 0 if most and self.size + wanted > most else wanted
 
     def lack(self, present: int) -> tuple[str, str] | None:
-        """Why so many asks are not the next step or the minimum, as code and text; None if they are."""
+        """Code and text of the reason that this number of asks is not the next unit; None if it is."""
         wanted = self.wanted
         if present == wanted > 0:
             return None

@@ -1,4 +1,4 @@
-"""Tags of applications that are elastic gangs, and what they say."""
+"""Tags of applications with elastic gangs, and their terms."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -7,21 +7,21 @@ from licorne_core.values.errors import Refusal, Rejected, shown
 from licorne_core.values.tags import MOST_DIGITS
 
 GANG_MIN: Final = "licorne/gang-min"
-"""The members of an elastic gang that start together."""
+"""Tag with the number of members of an elastic gang that start together."""
 
 GANG_MAX: Final = "licorne/gang-max"
-"""The most members of an elastic gang; any number without it."""
+"""Tag with the most members of an elastic gang; no bound without it."""
 
 GANG_STEP: Final = "licorne/gang-step"
-"""The members by which an elastic gang grows and shrinks; 1 without it."""
+"""Tag with the number of members by which an elastic gang grows and shrinks; 1 without it."""
 
 MAX_MEMBERS: Final = 100_000
 
 
 class ElasticTerms(NamedTuple):
-    """Terms of an elastic gang about its size, in members.
+    """Sizes of an elastic gang, in members.
 
-    It starts with `least`, and grows and shrinks by `step`, up to `most`; 0 for any number.
+    It starts with `least`, and grows and shrinks by `step`, up to `most`; 0 for no bound.
     """
 
     least: int
@@ -49,7 +49,7 @@ def read_elastic(tags: Mapping[str, str]) -> ElasticTerms | None:
     """Terms of an elastic gang; None for tags without any.
 
     Raises:
-        Rejected: a value is not understood, or they contradict each other.
+        Rejected: a value is invalid, or the tags contradict each other.
     """
     given = [name for name in (GANG_MIN, GANG_MAX, GANG_STEP) if name in tags]
     if not given:

@@ -1,7 +1,7 @@
-"""What has been used so far, as far as decisions remember it: decayed usage.
+"""Decayed usage: past usage, of which older parts count less.
 
-It is an integral of amounts over time. It changes in closed form while an amount is constant, so an
-account keeps a sum and its time, and moves on when its amounts change. Reading it changes nothing:
+It is an integral of amounts over time. It has a closed form while an amount is constant, so an
+account has a sum and its time, and is advanced when its amounts change. Reading it changes nothing:
 the same changes at the same times give the same sums.
 """
 
@@ -16,10 +16,10 @@ _LN2: Final = log(2.0)
 
 
 class Decayed:
-    """Decayed usage: an amount that is used for a second counts 1, half of it after each half-life.
+    """Decayed usage: an amount that is used for a second counts 1, and half of it after each half-life.
 
-    The order of siblings goes by the sums of the last whole second (`at_step`), so that it changes once
-    a second and in the same way for all.
+    The order of siblings uses the sums of the last whole second (`at_step`), so that it changes once
+    a second, and for all siblings at the same time.
     """
 
     __slots__ = ("amounts", "before", "half_life", "share", "step", "time", "values")
@@ -29,9 +29,9 @@ class Decayed:
     before: dict[str, float]
     """The sums of the whole second that `time` is in."""
     half_life: float
-    """In seconds."""
+    """Half-life in seconds."""
     share: float
-    """The sums of the second `step` against what is due, in hours; see `hours_of_due`."""
+    """The sums of the second `step` relative to the entitlement, in hours; see `hours_of_due`."""
     step: int
     """The second of `share`; -1 for none."""
     time: float
@@ -56,7 +56,7 @@ class Decayed:
             return self.values
         lives = passed / self.half_life
         kept = 0.5**lives
-        # The integral of what halves, exact for a moment as well as for years.
+        # The integral of the decay, exact for a moment as well as for years.
         gained = -expm1(-_LN2 * lives) * self.half_life / _LN2
         sums = {name: value * kept for name, value in self.values.items()}
         for name, amount in self.amounts.items():
@@ -68,7 +68,7 @@ class Decayed:
         return self.before if self.time > step else self.at(step)
 
     def follow(self, amounts: Mapping[str, int], now: float) -> None:
-        """Note the present usage; it was the former one until now."""
+        """Set the present usage; the former one lasted until now."""
         used = {name: value for name, value in amounts.items() if value}
         if used != self.amounts:
             self._move_on(now)
@@ -90,9 +90,9 @@ class Decayed:
 
 
 def hours_of_due(sums: Mapping[str, float], divisors: Resources) -> float:
-    """Decayed usage as hours of what is due: the largest over the types that have a divisor.
+    """Decayed usage as hours of the entitlement: the largest over the types that have a divisor.
 
-    So usage of all that is due counts an hour for an hour. A type whose divisor is zero counts as it is.
+    So one hour of use of the whole entitlement counts 1. A type whose divisor is zero counts undivided.
     """
     highest = 0.0
     for name, value in sums.items():
@@ -105,5 +105,5 @@ def hours_of_due(sums: Mapping[str, float], divisors: Resources) -> float:
 
 
 def weighted(share: float, weight: float) -> float:
-    """The share that siblings are ordered by: a queue of weight 0 comes last, whatever it has used."""
+    """The share that orders siblings: a queue of weight 0 comes last, whatever its usage."""
     return share / weight if weight > 0.0 else inf

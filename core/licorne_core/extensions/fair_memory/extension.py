@@ -1,8 +1,8 @@
 """The memory of one partition: decayed usage of queues and users.
 
 Accounts follow the books at the end of each command and turn, for the applications whose usage has changed
-meanwhile: all changes of one command have its time. An account outlives its queue: a dynamic queue comes
-back with what was used under its name.
+meanwhile: all changes of one command have its time. An account outlives its queue: a dynamic queue that is
+created again has the usage of its name.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,8 +25,8 @@ from licorne_core.values.resources import Resources, add
 _PART: Final = 500
 
 
-class QueueUsage(Precedence):
-    """What a queue has used, by which it is ordered among its siblings."""
+class PastQueueUsage(Precedence):
+    """Past usage of a queue, which orders it among its siblings."""
 
     __slots__ = ("_fair", "_memory", "_step", "account")
 
@@ -38,7 +38,7 @@ class QueueUsage(Precedence):
         self.account = account
 
     def of_queue(self, queue: Queue) -> float:
-        """Decayed usage against what is due and the weight, as of the present second."""
+        """Decayed usage relative to entitlement and weight, as of the present second."""
         memory = self._memory
         if self._step != memory.step:
             self._fair = weighted(memory.share(self.account, queue.denominators), weight_of(queue))
@@ -46,12 +46,12 @@ class QueueUsage(Precedence):
         return self._fair
 
     def forget(self) -> None:
-        """What is due is another."""
+        """Drop the share, as the entitlement of the queue has changed."""
         self._step = self.account.step = -1
 
 
 class UserShares(Precedence):
-    """Users of one leaf by what they have used."""
+    """Users of one leaf, ordered by their past usage."""
 
     __slots__ = ("_memory", "half_life", "path")
 
@@ -62,16 +62,16 @@ class UserShares(Precedence):
         self.half_life = half_life
 
     def account(self, user: str) -> Decayed | None:
-        """The account of a user; None for one that has used nothing."""
+        """The account of a user; None for a user without past usage."""
         return self._memory.usage.get(UsageOwner(self.path, user))
 
-    def of_app(self, app: Application, leaf: Queue) -> float:
-        """The share of its user, as of the present second."""
-        account = self.account(app.user.user)
+    def of_user(self, user: str, leaf: Queue) -> float:
+        """The share of a user, as of the present second."""
+        account = self.account(user)
         return 0.0 if account is None else self._memory.share(account, leaf.denominators)
 
     def forget(self) -> None:
-        """What is due is another."""
+        """Drop the shares, as the entitlement of the leaf has changed."""
         self._memory.forget_users(self.path)
 
 
@@ -82,7 +82,7 @@ class FairMemory(Extension):
     """
 
     step: int
-    """The second by which queues and users are ordered at present."""
+    """The second whose usage orders queues and users at present."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without accounts."""
@@ -90,39 +90,39 @@ class FairMemory(Extension):
         self.step = floor(context.dirty.usage.time)
         self.usage: dict[UsageOwner, Decayed] = {}
         self.parents: dict[Queue, None] = {}
-        """Queues whose children are ordered by what they have used."""
+        """Queues whose children are ordered by past usage."""
         self.leaves: dict[Queue, None] = {}
-        """Queues whose applications are ordered by what their users have used."""
+        """Leaves whose users are ordered by past usage."""
         self._seen: dict[Application, dict[str, int]] = {}
         self._idle: dict[UsageOwner, None] = {}
         self._users: dict[QueuePath, dict[UsageOwner, None]] = {}
 
-    # What queues have
+    # Accounts of queues
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
-        """Give a queue what its settings ask for; its parent has it already."""
+        """Give a queue the accounts of its settings; its parent has its own already."""
         half_life = 0.0 if queue.parent is None else half_life_of(queue.parent)
         owner = UsageOwner(queue.path, "")
         former = self.account_of(queue)
         if half_life:
             account = self._account(owner, half_life, now)
             account.follow(queue.allocated, now)
-            queue.precedence = QueueUsage(self, account)
+            queue.precedence = PastQueueUsage(self, account)
             self._idle.pop(owner, None)
         elif former is not None:
             former.follow({}, now)
             queue.precedence = None
-            self._rests(owner)
+            self._detach(owner)
         self._attach_order(queue, half_life_of(queue), now)
-        self.dirty.usage.follow(self.bit, on=bool(self.parents or self.leaves))
+        self.dirty.usage.track(self.bit, on=bool(self.parents or self.leaves))
 
     def account_of(self, queue: Queue) -> Decayed | None:
-        """The account of a queue whose siblings are ordered by theirs."""
+        """The account of a queue; None unless its siblings are ordered by past usage."""
         precedence = queue.precedence
-        return precedence.account if isinstance(precedence, QueueUsage) else None
+        return precedence.account if isinstance(precedence, PastQueueUsage) else None
 
     def users_of(self, leaf: Queue) -> UserShares | None:
-        """The users of a leaf that are ordered by what they have used."""
+        """The users of a leaf that are ordered by past usage."""
         precedence = leaf.precedence_inside
         return precedence if isinstance(precedence, UserShares) else None
 
@@ -142,13 +142,13 @@ class FairMemory(Extension):
             self._attach_users(queue, wanted, now)
 
     def _attach_users(self, leaf: Queue, half_life: float, now: float) -> None:
-        """The users of a leaf have accounts of that half-life from now on; 0.0: theirs rest."""
+        """Give the users of a leaf accounts of this half-life; with 0.0, their accounts are detached."""
         for owner in list(self._users.get(leaf.path, ())):
             if half_life:
                 self.usage[owner].halve_in(half_life, now)
             else:
                 self.usage[owner].follow({}, now)
-                self._rests(owner)
+                self._detach(owner)
         for app in leaf.applications.values():
             if half_life:
                 self.dirty.usage.touched[app] = leaf
@@ -156,12 +156,12 @@ class FairMemory(Extension):
                 self._seen.pop(app, None)
 
     def removed(self, queue: Queue) -> None:
-        """What it has used is remembered."""
+        """Keep the account of a removed queue."""
         self.parents.pop(queue, None)
         self.leaves.pop(queue, None)
         if self.account_of(queue) is not None:
-            self._rests(UsageOwner(queue.path, ""))
-        self.dirty.usage.follow(self.bit, on=bool(self.parents or self.leaves))
+            self._detach(UsageOwner(queue.path, ""))
+        self.dirty.usage.track(self.bit, on=bool(self.parents or self.leaves))
 
     def _account(self, owner: UsageOwner, half_life: float, now: float) -> Decayed:
         account = self.usage.get(owner)
@@ -186,16 +186,16 @@ class FairMemory(Extension):
             if not users:
                 del self._users[owner.path]
 
-    def _rests(self, owner: UsageOwner) -> None:
-        """The account is of use again if its owner comes back; of too many the oldest goes."""
+    def _detach(self, owner: UsageOwner) -> None:
+        """Keep an account without its owner, which may be created again; drop the oldest of too many."""
         self._idle[owner] = None
         if len(self._idle) > MOST_KEPT:
             self._drop(next(iter(self._idle)))
 
-    # What follows from a command
+    # After a command
 
     def settle(self, touched: Mapping[Application, Queue], queues: Sequence[Queue], now: float) -> None:
-        """Have all accounts follow the books."""
+        """Bring all accounts up to date with the books."""
         for app, leaf in touched.items():
             users = self.users_of(leaf)
             if users is not None:
@@ -206,7 +206,7 @@ class FairMemory(Extension):
                 account.follow(queue.allocated, now)
 
     def begin(self, now: float) -> bool:
-        """Order by what was used up to the present second: only where usage is remembered."""
+        """Order by the usage up to the present second; only while accounts exist."""
         step = floor(now)
         if step != self.step:
             self.step = step
@@ -232,28 +232,28 @@ class FairMemory(Extension):
         if account.amounts:
             self._idle.pop(owner, None)
         else:
-            self._rests(owner)
+            self._detach(owner)
 
     def share(self, account: Decayed, divisors: Resources) -> float:
         """The share of an account, as of the present second."""
         if account.step != self.step:
             account.step = self.step
             share = hours_of_due(account.at_step(self.step), divisors)
-            # Rounding must not decide: neither the last digits nor the library that makes them.
+            # Rounding must not affect the order: neither the last digits nor the library that computes them.
             account.share = float(f"{share:.10g}")
         return account.share
 
     def forget_users(self, path: QueuePath) -> None:
-        """The shares of the users of a leaf have to be derived anew, as what is due is another."""
+        """Drop the shares of the users of a leaf, as their entitlement has changed."""
         for owner in self._users.get(path, ()):
             self.usage[owner].step = -1
 
-    # What is told
+    # Retained usage
 
-    def kept(self, now: float) -> Iterator[Mapping[Any, Any] | None]:
-        """What is to be remembered as of `now`, after a None wherever the reader may pause.
+    def retained(self, now: float) -> Iterator[Mapping[Any, Any] | None]:
+        """Usage to retain as of `now`, after a None wherever the reader may pause.
 
-        Of those that use nothing it is the same until something changes.
+        Accounts without present usage are unchanged until it changes.
         """
         usage: dict[UsageOwner, KeptUsage] = {}
         for number, (owner, account) in enumerate(list(self.usage.items()), 1):
@@ -265,7 +265,7 @@ class FairMemory(Extension):
         yield usage
 
     def restore(self, kept: Mapping[Any, Any], now: float) -> Iterator[int]:
-        """Remember what was kept, before any queue is attached; each step yields its cost."""
+        """Restore retained usage, before any queue is attached; each step yields its cost."""
         usage: Mapping[UsageOwner, KeptUsage] = kept
         for number, (owner, one) in enumerate(usage.items(), 1):
             account = Decayed(one.half_life, min(one.time, now))
@@ -273,14 +273,14 @@ class FairMemory(Extension):
             account.before = dict(one.before)
             account.follow({}, min(now, account.time + BRIDGED))
             self._put(owner, account)
-            self._rests(owner)
+            self._detach(owner)
             if not number % _PART:
                 yield _PART
 
-    # The rest
+    # Removal and checks
 
     def dispose(self) -> Iterator[int]:
-        """Forget queues and applications."""
+        """Drop references to queues and applications."""
         for known in (self.parents, self.leaves):
             while known:
                 known.popitem()
@@ -297,13 +297,13 @@ class FairMemory(Extension):
 
 
 def half_life_of(queue: Queue) -> float:
-    """Half-life of the usage of those inside, in seconds; 0.0 for none."""
+    """Half-life of the usage of children or users, in seconds; 0.0 for none."""
     half_life: float | None = queue.settings.of(NAME)
     return half_life or 0.0
 
 
 def weight_of(queue: Queue) -> float:
-    """What its decayed usage is divided by."""
+    """The divisor of its decayed usage."""
     weight: float | None = queue.settings.of(WEIGHT)
     return STANDARD_WEIGHT if weight is None else weight
 

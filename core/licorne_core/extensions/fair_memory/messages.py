@@ -1,4 +1,4 @@
-"""What was used, as far as it outlives a partition."""
+"""Past usage that outlives a partition."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,26 +7,26 @@ from licorne_core.values.ids import QueuePath
 
 
 class UsageOwner(NamedTuple):
-    """Whose usage decays: a queue's, or that of a user in a leaf; `user` is empty for a queue."""
+    """Owner of decayed usage: a queue, or a user in a leaf; `user` is empty for a queue."""
 
     path: QueuePath
     user: str
 
 
 class KeptUsage(NamedTuple):
-    """Decayed usage of one owner."""
+    """Decayed usage of one owner, as retained."""
 
     half_life: float
-    """In seconds."""
+    """Half-life in seconds."""
     time: float
-    """Time of all that follows, in unix seconds."""
+    """Time of the following fields, in unix seconds."""
     values: Mapping[str, float]
     """Sums by resource name, in amounts times seconds."""
     amounts: Mapping[str, int]
-    """What was in use."""
+    """Amounts in use at that time, by resource name."""
     before: Mapping[str, float]
     """Sums of the whole second that `time` is in."""
 
     def __bool__(self) -> bool:
-        """True if it says more than an account without usage."""
+        """True if it differs from an account without usage."""
         return bool(self.values)

@@ -10,7 +10,7 @@ from licorne_core.values.resources import Resources, sum_of, without_zeros
 
 
 def check_accounts(accounts: Mapping[Queue, Decayed | None], *, settled: bool) -> None:
-    """Compare which queues have accounts, and the amounts of these.
+    """Compare the queues that have accounts with the settings, and their amounts with the books.
 
     Raises:
         InvariantBroken: something differs.
@@ -25,7 +25,7 @@ def check_accounts(accounts: Mapping[Queue, Decayed | None], *, settled: bool) -
 
 
 def check_users(accounts: Mapping[Queue, Callable[[str], Decayed | None]]) -> None:
-    """Compare the amounts of the users of leaves, whose accounts are given by name.
+    """Compare the amounts of users of leaves; their accounts are looked up by name.
 
     Raises:
         InvariantBroken: something differs.

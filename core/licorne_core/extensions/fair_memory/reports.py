@@ -1,4 +1,4 @@
-"""What reports say of the usage that queues, and users in a leaf, are ordered by."""
+"""Fields about the usage that orders queues, and users in a leaf."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from licorne_core.views.fields import Added, Share, Span
 class FairShareReport:
     """Decayed usage of a queue, or of a user in a leaf.
 
-    `decayed` is in amounts times hours. `share` is what siblings, or users, are ordered by: without end for
+    `decayed` is in amounts times hours. `share` is the value that orders siblings, or users: infinite for
     a queue of weight 0.
     """
 

@@ -1,4 +1,4 @@
-"""What operators did to the applications of one partition."""
+"""Acts of operators on the applications of one partition."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -17,7 +17,7 @@ from licorne_core.values.ids import AppId, QueuePath, rm_of
 
 
 class Holds(Extension):
-    """Marks of applications. Always true: one that has any is of interest.
+    """Marks of applications. Always true: an application with a mark has the bit.
 
     The application itself has the hold and the priority, which the kernel reads.
     """
@@ -26,15 +26,15 @@ class Holds(Extension):
         """Start without any."""
         super().__init__(name, bit, context)
         self.expected: dict[AppId, ApplicationMarks] = {}
-        """Of applications that were marked before the registration, and have not come since."""
+        """Marks of applications from before the registration that have not been added since."""
         self._moved: dict[Application, QueuePath] = {}
 
     def of(self, app: Application) -> ApplicationMarks:
-        """What operators did to it."""
+        """The marks of the application."""
         return ApplicationMarks(app.held, app.changed, app.priority, self._moved.get(app, UNMARKED.queue))
 
     def note(self, app: Application, marks: ApplicationMarks) -> None:
-        """Note what operators did to it; the caller lets its asks and its leaf follow."""
+        """Set the marks of the application; the caller changes its asks and its leaf."""
         app.held, app.changed, app.priority = marks.hold, marks.change, marks.priority
         if marks.queue:
             self._moved[app] = marks.queue
@@ -46,15 +46,15 @@ class Holds(Extension):
             app.interests |= self.bit
 
     def take_marks(self, marks: Mapping[str, Any]) -> None:
-        """Of applications that have not come yet."""
+        """Take the marks; their applications have not been added yet."""
         self.expected.update({AppId(name): had for name, had in marks.items()})
 
     def marks(self) -> Mapping[str, Any]:
-        """Of applications that have not come."""
+        """Marks of applications that have not been added."""
         return {str(app_id): had for app_id, had in self.expected.items()}
 
     def leaf_for(self, new: NewApplication, gang: Gang) -> Home | None:
-        """The leaf that an operator moved it to before, if that still takes it; it keeps its size."""
+        """The leaf to which an operator moved it before, if that leaf still takes it; it keeps its size."""
         path = self.expected.get(new.app_id, UNMARKED).queue
         leaf = self.context.tree.get(path) if path else None
         if leaf is None or not takes_applications(leaf):
@@ -66,36 +66,39 @@ class Holds(Extension):
                 return None
         return Home(leaf, may_size=False)
 
-    def follow(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
-        """One that was marked before has come."""
+    def apply_leaf(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
+        """Apply earlier marks to an application that was added."""
         had = self.expected.pop(app.app_id, None)
         if had is not None:
             self.note(app, had)
         return iter(())
 
-    def gone(self, app: Application) -> None:
-        """Nothing of its marks is needed any more, unless it is its partition that has gone."""
+    def app_gone(self, app: Application) -> None:
+        """Drop the marks of an ended application, unless its partition was removed."""
         self._moved.pop(app, None)
         is_marked = app.held is not None or app.changed is not None
         if is_marked and app.app_id in self.context.applications:
             self._tell([app.app_id])
 
     def replayed(self) -> None:
-        """Those that have not come have ended meanwhile."""
+        """Drop the marks of applications that have not been added: they have ended meanwhile."""
         if self.expected:
             self._tell(list(self.expected))
             self.expected.clear()
 
     def _tell(self, over: list[AppId]) -> None:
-        told, those = self.context.rm.told, [(self.context.partition, app_id) for app_id in over]
-        for effect in told:
+        notifications, those = (
+            self.context.rm.notifications,
+            [(self.context.partition, app_id) for app_id in over],
+        )
+        for effect in notifications:
             if isinstance(effect, MarksEnded):
                 effect.applications.extend(those)
                 return
-        told.append(MarksEnded(rm_id=rm_of(self.context.partition), applications=those))
+        notifications.append(MarksEnded(rm_id=rm_of(self.context.partition), applications=those))
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """Applications with marks are of interest, and no others."""
+        """Check that applications with marks, and no others, have the bit."""
         for app in applications.values():
             if (self.of(app) != UNMARKED) != bool(app.interests & self.bit):
                 raise InvariantBroken(f"{app!r}: marks {self.of(app)}, interests {app.interests}")

@@ -16,11 +16,11 @@ from licorne_core.extensions.holds.messages import (
 )
 from licorne_core.extensions.holds.moving import move, prepare, target
 from licorne_core.handlers.allocations import replace_ask
-from licorne_core.handlers.operators import Refused, give_up_waits, not_there, partition_meant
+from licorne_core.handlers.operators import CommandRefused, give_up_waits, not_there, partition_meant
 from licorne_core.handlers.outcome import Commands, OutcomeJob
 from licorne_core.messages.effects import ApplicationUpdate, Effect, OperatorRefusal
 from licorne_core.messages.events.apps import operator_acted
-from licorne_core.messages.operators import told
+from licorne_core.messages.operators import mark_text
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request, place_of
 from licorne_core.model.queues.queue import Queue
@@ -36,7 +36,7 @@ ApplicationCommand = HoldApplication | ChangeApplication
 
 
 def _act(registry: Registry, rm: Rm, command: ApplicationCommand, now: float) -> list[Effect]:
-    """Do it; a refusal changes nothing."""
+    """Carry out the command; a refusal changes nothing."""
     job = registry.jobs.find(command)
     if job is None:
         partition = partition_meant(rm, command.partition)
@@ -51,7 +51,7 @@ def _resume_expected(rm: Rm, partition: Partition, command: ApplicationCommand) 
     """End the hold of an application that its RM has not named since its registration.
 
     Raises:
-        Refused: there is no such hold, or the command is another one.
+        CommandRefused: there is no such hold, or the command is another one.
     """
     expected = holds_of(partition).expected
     marks = expected.get(command.app_id)
@@ -64,14 +64,14 @@ def _resume_expected(rm: Rm, partition: Partition, command: ApplicationCommand) 
 def _begin(
     rm: Rm, partition: Partition, app: Application, command: ApplicationCommand, now: float
 ) -> CommandJob:
-    """The work of a command that is possible.
+    """The job of a command that is possible.
 
     Raises:
-        Refused: it is not.
+        CommandRefused: it is not possible.
     """
     if app.state is AppState.FAILING:
         what = f"application {shown(app.app_id)} is over: it is {app.state.value}"
-        raise Refused(OperatorRefusal.APPLICATION_OVER, what)
+        raise CommandRefused(OperatorRefusal.APPLICATION_OVER, what)
     if isinstance(command, HoldApplication):
         return _Hold(command, rm, partition, app, now)
     leaf = target(partition, app, command.queue) if command.queue else partition.leaf_of(app)
@@ -79,7 +79,7 @@ def _begin(
 
 
 class _Hold(OutcomeJob):
-    """A hold, or its end."""
+    """The job of a command that holds or resumes an application."""
 
     def __init__(
         self, command: HoldApplication, rm: Rm, partition: Partition, app: Application, now: float
@@ -92,7 +92,7 @@ class _Hold(OutcomeJob):
         super().__init__(command, rm.slice_size, now)
 
     def steps(self) -> Iterator[int]:
-        """Give up what the application waits for. There is no pass before the end."""
+        """Stop all waits of the application. There is no pass before the end."""
         app, partition, held = self._app, self._partition, self._held
         changed = (app.held is not None) != held
         if changed and held:
@@ -103,7 +103,7 @@ class _Hold(OutcomeJob):
         holds.note(app, holds.of(app)._replace(hold=self._mark if held else None))
         if changed:
             partition.dirty.mark_app(app)
-            text = f"{'held' if held else 'resumed'}{told(self._mark)}"
+            text = f"{'held' if held else 'resumed'}{mark_text(self._mark)}"
             self.outcome.updates.append(_tell(partition, app, text, self.now))
         self.tell()
         outcome = ApplicationHeld(
@@ -127,7 +127,7 @@ class _Change(OutcomeJob):
         leaf: Queue,
         now: float,
     ) -> None:
-        """Start to change an application that the leaf takes, if it is another one."""
+        """Start to change an application; if `leaf` is another leaf, it takes the application."""
         self._partition = partition
         self._app = app
         self._leaf = leaf
@@ -163,7 +163,7 @@ class _Change(OutcomeJob):
         self.effects.append(outcome)
 
     def _tell(self, text: str) -> None:
-        update = _tell(self._partition, self._app, f"{text}{told(self._mark)}", self.now)
+        update = _tell(self._partition, self._app, f"{text}{mark_text(self._mark)}", self.now)
         self.outcome.updates.append(update)
 
 
@@ -174,13 +174,13 @@ def _tell(partition: Partition, app: Application, text: str, now: float) -> Appl
 
 
 def _give_priority(partition: Partition, app: Application, now: float) -> Iterator[int]:
-    """Let all requests of the application have its priority, or else that of their asks."""
+    """Give all requests of the application its priority, or else those of their asks."""
     for request in (yield from put_in_order(list(app.requests.values()), place_of, _is_any)):
         priority = request.ask.priority if app.priority is None else app.priority
         if priority == request.priority:
             continue
         if request.is_pending:
-            # One of another place is another request: stale places know the old one.
+            # A request with another place is another object: stale places refer to the old one.
             replace_ask(partition, app, request, request.ask, now)
         else:
             request.priority = priority

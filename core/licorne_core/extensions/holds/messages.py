@@ -1,4 +1,4 @@
-"""Commands about applications, their outcomes, and the marks that stay of them."""
+"""Commands about applications, their outcomes, and their lasting marks."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,12 +10,12 @@ from licorne_core.values.ids import AppId, PartitionName, QueuePath
 
 
 class ApplicationMarks(NamedTuple):
-    """What operators did to one application; a value without any of it stands for nothing."""
+    """Acts of operators on one application; a value without any act counts as none."""
 
     hold: OperatorMark | None = None
-    """The hold, if it is held."""
+    """Mark of the hold; None if it is not held."""
     change: OperatorMark | None = None
-    """The last change of priority or queue that holds."""
+    """Mark of the last change of priority or queue that is in force."""
     priority: int | None = None
     """The priority of all its asks; None for their own."""
     queue: QueuePath = QueuePath("")
@@ -37,10 +37,10 @@ class HoldApplication(ExtensionCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeApplication(ExtensionCommand):
-    """An operator gives an application another priority, or one that waits another leaf.
+    """An operator gives an application another priority or, before it runs, another leaf.
 
-    `priority` None leaves it, unless `reset_priority` gives each ask its own again. An empty `queue`
-    leaves it where it is.
+    `priority` None changes nothing, unless `reset_priority` gives each ask its own again. An empty `queue`
+    leaves it in its leaf.
     """
 
     partition: str
@@ -53,9 +53,9 @@ class ChangeApplication(ExtensionCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationHeld(ExtensionEffect):
-    """An application is held, or is not any more. `changed` is False if it was so before.
+    """An application is held, or resumed. `changed` is False if nothing changed.
 
-    `asks` wait, and `allocations` go on.
+    `asks` wait, and `allocations` continue to run.
     """
 
     changed: bool
@@ -65,7 +65,7 @@ class ApplicationHeld(ExtensionEffect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationChanged(ExtensionEffect):
-    """An application has these marks, and is in this queue. `changed` is False if it was so before."""
+    """An application has these marks, and is in this queue. `changed` is False if nothing changed."""
 
     changed: bool
     queue: QueuePath
@@ -74,6 +74,6 @@ class ApplicationChanged(ExtensionEffect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarksEnded(ExtensionEffect):
-    """Marked applications are over for good, so that nothing of their marks is needed any more."""
+    """Marked applications have ended for good, so that their marks are obsolete."""
 
     applications: list[tuple[PartitionName, AppId]]

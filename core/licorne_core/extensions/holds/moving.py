@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from licorne_core.handlers.gangs import check_gang
 from licorne_core.handlers.lifecycle import enter_leaf, leave_leaf
-from licorne_core.handlers.operators import Refused, give_up_waits
+from licorne_core.handlers.operators import CommandRefused, give_up_waits
 from licorne_core.messages.effects import OperatorRefusal
 from licorne_core.messages.events.apps import app_moved
 from licorne_core.model.apps.application import Application
@@ -16,26 +16,26 @@ from licorne_core.values.errors import Rejected, shown
 
 
 def target(partition: Partition, app: Application, path: str) -> Queue:
-    """The leaf that the application is to be moved to.
+    """The leaf to which the application is to be moved.
 
     Raises:
-        Refused: there is none, or it would not take the application.
+        CommandRefused: there is no such leaf, or it would not take the application.
     """
     leaf = partition.tree.get(path)
     if leaf is None:
         what = f"queue {shown(path)} not found in partition {partition.name}"
-        raise Refused(OperatorRefusal.NOT_FOUND, what)
+        raise CommandRefused(OperatorRefusal.NOT_FOUND, what)
     why = "" if leaf is app.leaf else why_not_to(partition, app, leaf)
     if why:
-        raise Refused(OperatorRefusal.NOT_POSSIBLE, why)
+        raise CommandRefused(OperatorRefusal.NOT_POSSIBLE, why)
     return leaf
 
 
 def why_not_to(partition: Partition, app: Application, leaf: Queue) -> str:
     """The reason that an application cannot be moved to the leaf; empty if it can.
 
-    The rules are those for new applications. A running one goes on running there, so that the
-    numbers of applications that may run count as well.
+    The rules are those for new applications. A running one continues to run there, so the
+    bounds on running applications count as well.
     """
     held = len(app.requests) - app.pending_count
     if held:
@@ -53,7 +53,7 @@ def why_not_to(partition: Partition, app: Application, leaf: Queue) -> str:
 
 
 def _why_not_running(partition: Partition, app: Application, leaf: Queue) -> str:
-    """The queue, or the limit of the user or group there, that runs as many as it may."""
+    """The queue, or the limit of the user or group there, at its bound of running applications."""
     group = group_of(leaf, app.user)
     for queue in leaf.lineage:
         if queue in app.leaf.lineage:
@@ -68,18 +68,18 @@ def _why_not_running(partition: Partition, app: Application, leaf: Queue) -> str
 
 
 def prepare(partition: Partition, app: Application, leaf: Queue, now: float) -> Iterator[int]:
-    """Nothing of it waits for what is in its present queue, and extensions follow its next one."""
+    """Stop its waits in its present queue, and apply the settings of the next one in extensions."""
     yield from give_up_waits(partition, app, now)
     for group in list(app.groups.values()):
-        # The delay of preemption is the leaf's.
+        # The delay of preemption is a setting of the leaf.
         partition.escalation.start_afresh(group, now)
         yield 1
-    for extension in partition.points.follow:
-        yield from extension.follow(app, leaf, now)
+    for extension in partition.points.apply_leaf:
+        yield from extension.apply_leaf(app, leaf, now)
 
 
 def move(partition: Partition, app: Application, leaf: Queue, now: float) -> None:
-    """Take it from its leaf to the other one, with its asks, in one step whatever their number."""
+    """Move it from its leaf to the other one, with its asks, in one step whatever their number."""
     before, group = partition.leaf_of(app), app.group
     leave_leaf(partition, app, now)
     enter_leaf(partition, app, leaf)

@@ -1,4 +1,4 @@
-"""The budgets of resource-hours of one partition, and when time changes what they say."""
+"""The budgets of resource-hours of one partition, and the times at which they change by themselves."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -24,20 +24,20 @@ from licorne_core.values.timers import Due, Timer, Timers
 _HOURS: Final = Timer(Due.EXTENSION, name=NAME)
 
 _NEAR: Final = 60.0
-"""Seconds before a change from which on its time is known exactly."""
+"""Seconds before a change in which its time is tracked exactly."""
 
 _GROWTH: Final = 4
-"""Growth of usage for which a deadline that is not near has room."""
+"""Factor of growth of usage that a distant deadline allows for."""
 
 Key = tuple[QueuePath, str]
-"""A queue and a resource."""
+"""The path of a queue and the name of a resource."""
 
 
 class HoursBook:
-    """All budgets of hours of one partition, with one deadline for the first that time may change.
+    """All budgets of hours of one partition, with one deadline for the first change by time alone.
 
-    A deadline in `_due` is exact if it is near. One that is far off is that of usage four times as large: so
-    usage may rise with each allocation, and the deadline need not follow it. When it is reached and
+    A near deadline in `_due` is exact. A distant one is computed for usage four times as large: so
+    usage may rise with each allocation without a new deadline. When it is reached and
     nothing has changed, the next one is derived.
     """
 
@@ -45,7 +45,7 @@ class HoursBook:
         """Start without budgets."""
         self.known: dict[Key, HoursBudget] = {}
         self.of: dict[Queue, tuple[HoursBudget, ...]] = {}
-        """Budgets of the queues that have some."""
+        """Budgets of the queues that have any."""
         self.spent = 0
         """Number of budgets that are used up."""
         self._kept: dict[Key, KeptHours] = {}
@@ -54,7 +54,7 @@ class HoursBook:
         self._journal = journal
 
     def attach(self, queue: Queue, now: float) -> None:
-        """Give a queue the budgets that its settings ask for; its parent has them already."""
+        """Give a queue the budgets of its settings; its parent has its own already."""
         before = {budget.limit.resource: budget for budget in self.of.pop(queue, ())}
         found = []
         limits: tuple[HoursLimit, ...] = queue.settings.of(NAME) or ()
@@ -73,7 +73,7 @@ class HoursBook:
             self._plan(budget, now)
         for budget in before.values():
             budget.follow(0, now)
-            if budget.told:
+            if budget.published:
                 text = f"{BUDGET_AVAILABLE}: {budget.limit.resource}-hours are not bounded any more"
                 self._tell(budget, text, now)
             self._leave(budget)
@@ -82,20 +82,20 @@ class HoursBook:
         self._arm()
 
     def detach(self, queue: Queue) -> None:
-        """The queue is gone; what it has used is remembered."""
+        """Retain the usage of a removed queue."""
         for budget in self.of.pop(queue, ()):
             self._leave(budget)
 
     def _leave(self, budget: HoursBudget) -> None:
-        """The budget is not in force any more, and nothing is in use: what was used is remembered."""
+        """Retain the usage of a budget that is not in force any more; nothing is in use."""
         self._due.cancel(budget)
-        self.spent -= budget.told
+        self.spent -= budget.published
         key = (budget.path, budget.resource)
         del self.known[key]
         self.keep(key, budget.kept(0.0))
 
     def settle(self, queues: Iterable[Queue], now: float) -> None:
-        """Have the budgets of these queues follow the books."""
+        """Bring the budgets of these queues up to date with the books."""
         time = microseconds(now)
         for queue in queues:
             for budget in self.of.get(queue, ()):
@@ -107,7 +107,7 @@ class HoursBook:
         self._arm()
 
     def keep(self, key: Key, kept: KeptHours) -> None:
-        """Remember a used budget that may come back; of too many the oldest goes."""
+        """Retain a used budget whose queue may be created again; of too many the oldest is dropped."""
         self._kept.pop(key, None)
         if not (kept.used or kept.amount):
             return
@@ -116,13 +116,13 @@ class HoursBook:
             del self._kept[next(iter(self._kept))]
 
     def kept(self, now: float) -> dict[Key, KeptHours]:
-        """What is to be remembered as of `now`."""
+        """Usage to retain as of `now`."""
         return {**self._kept, **{key: budget.kept(now) for key, budget in self.known.items()}}
 
     def pass_time(self, now: float, most: int) -> tuple[int, list[HoursBudget]]:
-        """Have so many budgets follow the time; all windows of a kind begin together.
+        """Advance at most `most` budgets in time; all windows of a kind begin together.
 
-        Returns how many have, and those of which a new window has begun, so that asks may go on.
+        Returns their number, and the budgets for which a new window has begun, so that asks may pass.
         """
         followed, opened = 0, []
         while followed < most and (budget := self._due.take_due(now)) is not None:
@@ -134,7 +134,7 @@ class HoursBook:
         return followed, opened
 
     def spent_by(self, leaf: Queue, items: Items) -> HoursBudget | None:
-        """The first used-up budget, from the leaf up, of a resource among the items; None for none."""
+        """The first used-up budget, from the leaf up, of a resource in `items`; None for none."""
         for queue in leaf.lineage:
             for budget in self.of.get(queue, ()):
                 if budget.spent:
@@ -144,14 +144,14 @@ class HoursBook:
         return None
 
     def is_due(self, now: float) -> bool:
-        """True if time has changed a budget that does not know it yet."""
+        """True if time has changed a budget that was not advanced yet."""
         due = self._due.next_deadline()
         return due is not None and due <= now
 
     def _plan(self, budget: HoursBudget, now: float) -> None:
-        """Follow a change of a budget: tell of it, and set the time of the next one."""
-        if budget.spent != budget.told:
-            budget.told = budget.spent
+        """Publish a change of a budget, and set the time of the next one."""
+        if budget.spent != budget.published:
+            budget.published = budget.spent
             self.spent += 1 if budget.spent else -1
             self._tell(budget, _text(budget), now)
         budget.foreseen = budget.amount
@@ -165,7 +165,7 @@ class HoursBook:
         self._due.set(budget, at)
 
     def _tell(self, budget: HoursBudget, text: str, now: float) -> None:
-        """QUEUE set, without details, for a resource: its hours are used up, or there are some again."""
+        """QUEUE set, without details, for a resource: its hours are used up, or available again."""
         about = EventType.QUEUE, budget.path, EventChange.SET
         self._journal.note(EventRecord(now, *about, reference_id=budget.resource, message=text))
 
@@ -178,7 +178,7 @@ class HoursBook:
 
 
 def _text(budget: HoursBudget) -> str:
-    """What an event says of a budget that has changed."""
+    """Text of an event about a budget that has changed."""
     resource, amount, window = budget.limit
     used, most = (hours_text(resource, hours) for hours in (microseconds_as_hours(budget.used), amount))
     text = f"{used} of {most} {resource}-hours of this {window.value} used"

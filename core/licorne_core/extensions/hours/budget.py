@@ -12,7 +12,7 @@ MICROSECONDS: Final = 1_000_000
 class HoursBudget:
     """Resource-hours that a queue may use in a window, in whole numbers: amounts times microseconds.
 
-    `spent` is what was true at `time`; time alone may have changed it since (`changes_at`).
+    `spent` is true as of `time`; time alone may have changed it since (`changes_at`).
     """
 
     __slots__ = (
@@ -21,11 +21,11 @@ class HoursBudget:
         "limit",
         "most",
         "path",
+        "published",
         "resource",
         "span",
         "spent",
         "time",
-        "told",
         "used",
     )
 
@@ -40,15 +40,15 @@ class HoursBudget:
         self.foreseen = 0
         """The largest amount with which nothing changes before its deadline (`HoursBook`)."""
         self.used = 0
-        """In the window that `time` is in."""
+        """Usage in the window of `time`."""
         self.time = microseconds(now)
         self.span = window_at(limit.window, now)
         self.spent = self.used >= self.most
-        self.told = False
-        """`spent` as the last event has it."""
+        self.published = False
+        """The value of `spent` in the last event."""
 
     def at(self, now: float) -> tuple[Span, int]:
-        """The window of a time from the last change on, and what is used in it, if nothing changes."""
+        """The window of a time from the last change on, and the usage in it, if nothing changes."""
         time = max(self.time, microseconds(now))
         span, used, begin = self.span, self.used, self.time
         if time >= span.end * MICROSECONDS:
@@ -57,11 +57,11 @@ class HoursBudget:
         return span, used + self.amount * (time - begin)
 
     def follow(self, amount: int, now: float) -> bool:
-        """Note the present usage, which was the former one until now; True if `spent` has changed."""
+        """Set the present usage; the former one lasted until now. True if `spent` has changed."""
         return self.follow_at(amount, microseconds(now))
 
     def follow_at(self, amount: int, time: int) -> bool:
-        """The same, at a time in microseconds: the hot path of queues that have budgets."""
+        """The same as `follow`, at a time in microseconds: the hot path of queues with budgets."""
         if time > self.time:
             if time < self.span.end * MICROSECONDS:
                 self.used += self.amount * (time - self.time)
@@ -75,7 +75,7 @@ class HoursBudget:
         return changed
 
     def change(self, limit: HoursLimit, now: float) -> None:
-        """Set another limit. What was used counts on, unless the windows are others."""
+        """Set another limit. Usage is kept, unless the kind of window changes."""
         self.follow(self.amount, now)
         if limit.window is not self.limit.window:
             self.span, self.used = window_at(limit.window, now), 0
@@ -83,7 +83,7 @@ class HoursBudget:
         self.spent = self.used >= self.most
 
     def restore(self, kept: KeptHours, until: float) -> None:
-        """Start from what was kept; what was in use then went on until a time, in unix seconds."""
+        """Start from retained usage; what was in use then lasted until a time, in unix seconds."""
         if kept.window is not self.limit.window:
             return
         self.time = kept.time
@@ -92,13 +92,13 @@ class HoursBudget:
         self.follow(0, until)
 
     def kept(self, now: float) -> KeptHours:
-        """What is to be remembered as of `now`; while nothing is in use, as of the last change."""
+        """Usage to retain as of `now`; while nothing is in use, as of the last change."""
         if not self.amount:
             return KeptHours(self.time, self.used, 0, self.limit.window)
         return KeptHours(max(self.time, microseconds(now)), self.at(now)[1], self.amount, self.limit.window)
 
     def changes_at(self, amount: int) -> float | None:
-        """When time alone changes `spent` while that amount is in use, in unix seconds; None for never."""
+        """Time at which `spent` changes by itself with `amount` in use, in unix seconds; None for none."""
         if self.spent:
             return float(self.span.end)
         if amount <= 0:
@@ -106,7 +106,7 @@ class HoursBudget:
         due = self.time + _up(self.most - self.used, amount)
         end = self.span.end * MICROSECONDS
         if due >= end:
-            # The next window begins with nothing used.
+            # The next window begins without usage.
             due = end + _up(self.most, amount)
         return due / MICROSECONDS
 

@@ -1,6 +1,6 @@
-"""Following the time when a budget may have changed.
+"""Deadline of budgets: advances them in time.
 
-It is not `pass_time`: who is about to read the order has no use for it.
+This is not `pass_time`, as readers of the order do not need it.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Budgets of resource-hours: their limits and codes, and what outlives a partition."""
+"""Budgets of resource-hours: their limits and codes, and retained usage."""
 
 from typing import Final, NamedTuple
 
@@ -15,25 +15,25 @@ class HoursLimit(NamedTuple):
 
     resource: str
     amount: int
-    """In amounts of the resource times hours."""
+    """Amounts of the resource times hours."""
     window: Window
 
 
 class KeptHours(NamedTuple):
-    """Hours of one resource that a queue has used in a window."""
+    """Hours of one resource that a queue has used in a window, as retained."""
 
     time: int
-    """Time of all that follows, in microseconds since 1970."""
+    """Time of the following fields, in microseconds since 1970."""
     used: int
-    """In amounts times microseconds, in the window of that time."""
+    """Amounts times microseconds, in the window of that time."""
     amount: int
-    """What was in use."""
+    """Amount in use at that time."""
     window: Window
-    """Kind of window; in one of another kind nothing of it is used."""
+    """Kind of window; usage does not count in a window of another kind."""
 
 
 def hours_text(resource: str, hours: float) -> str:
-    """Amounts times hours of a resource for people, in the units of a configuration."""
+    """Text of amounts times hours of a resource for people, in the units of a configuration."""
     if resource == VCORE:
         return f"{hours / 1000:.6g}"
     if resource == MEMORY:
@@ -42,5 +42,5 @@ def hours_text(resource: str, hours: float) -> str:
 
 
 def microseconds_as_hours(used: int) -> float:
-    """Amounts times microseconds as amounts times hours."""
+    """Convert amounts times microseconds to amounts times hours."""
     return used / (HOUR * 1_000_000)

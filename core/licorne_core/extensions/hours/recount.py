@@ -7,7 +7,7 @@ from licorne_core.values.errors import InvariantBroken
 
 
 def check_budgets(book: HoursBook, tree: QueueTree, bit: int, *, settled: bool) -> None:
-    """Compare the budgets, and which queues are of interest for them.
+    """Compare the budgets with settings and usage, and the bits of queues.
 
     Raises:
         InvariantBroken: something differs.

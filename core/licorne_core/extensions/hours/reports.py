@@ -1,4 +1,4 @@
-"""What reports of queues say of their budgets of hours."""
+"""Fields about budgets of hours in reports of queues."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The rule for asks: where the hours of a resource are used up, they wait for the next window."""
+"""The rule for asks: if the hours of a resource are used up, they wait for the next window."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,7 +11,7 @@ from licorne_core.features import BITS
 from licorne_core.messages.checks import RuleCheck
 from licorne_core.model.apps.application import Asking
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.rules import CheckContext, Checks, Place, Rule
+from licorne_core.scheduling.rules import CheckContext, Checks, Rule, RulePlace
 from licorne_core.scheduling.waiting.blockers import Blocker, OfThing
 from licorne_core.values.resources import Resources
 
@@ -22,13 +22,13 @@ class HoursSpent(OfThing):
     __slots__ = ()
 
     def lets_through(self) -> bool:
-        """True if there are hours left."""
+        """True if hours are available."""
         budget: HoursBudget = self.thing
         return not budget.spent
 
 
 class HoursLeft(Rule):
-    """No queue has used up its hours of a resource that the ask wants, in the present window."""
+    """No queue has used up its hours, in the present window, of a resource that the ask wants."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> HoursBudget | None:
         book: HoursBook = context.extensions[NAME].book
@@ -71,5 +71,5 @@ def _text(budget: HoursBudget, hours: float) -> str:
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    HoursLeft(Place.TIME, (BUDGET_EXHAUSTED,), HoursSpent, interest=BITS[NAME]),
+    HoursLeft(RulePlace.TIME, (BUDGET_EXHAUSTED,), HoursSpent, interest=BITS[NAME]),
 )

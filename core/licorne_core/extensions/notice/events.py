@@ -1,4 +1,4 @@
-"""Events of notices."""
+"""Event records about notices of preemption."""
 
 from licorne_core.messages.events.records import EventRecord, EventType
 from licorne_core.values.asks import Ask

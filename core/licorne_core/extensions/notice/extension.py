@@ -7,7 +7,7 @@ from typing import Any, Final
 from licorne_core.extensions.notice import NAME
 from licorne_core.extensions.notice.events import victim_noticed
 from licorne_core.extensions.notice.messages import Notice, NoticesGiven, Withdrawal
-from licorne_core.handlers.outcome import Outcome, Told
+from licorne_core.handlers.outcome import Notifications, Outcome
 from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState, seconds_lost
@@ -24,12 +24,12 @@ from licorne_core.values.timers import Due, Timer
 
 
 class UnderNotice(Stay):
-    """Notice that the RM of a victim was given; times are in unix seconds."""
+    """Notice of a victim to its RM; times are in unix seconds."""
 
     __slots__ = ("_losses", "app", "deadline", "has_answered", "is_final", "needed", "pledged", "unit")
 
     def __init__(self, stop: Stop, deadline: float, lost: float) -> None:
-        """Without an answer the victim is stopped at the deadline."""
+        """Create a notice; without an answer the victim is stopped at the deadline."""
         request, partition = stop.request, stop.partition
         timer = Timer(Due.EXTENSION, stop.app.app_id, request.key, name=NAME)
         record = replace(stop.record, noticed_time=stop.now)
@@ -39,16 +39,16 @@ class UnderNotice(Stay):
         self.unit: Sequence[Request] = stop.unit
         self.needed = stop.needed
         self.pledged = loss_of(request.ask.ask_class.items, lost)
-        """Loss of the victim that counts in its leaf meanwhile."""
+        """Loss of the victim that counts in its leaf during the notice."""
         self.has_answered = False
-        """True if the RM has named another time, or was ready."""
+        """True if the RM has given another time, or reported the victim as ready."""
         self.is_final = False
-        """True once another of its unit was stopped: it is not spared any more."""
+        """True once another member of its unit was stopped: it is not spared any more."""
         self._losses = preemption_of(stop.partition.check_context).losses
         self._losses.pledge(stop.app.leaf.path, self.pledged)
 
     def end(self, stays: Mapping[Request, Stay], *, stopped: bool) -> None:
-        """Nothing of it is awaited; of a unit all are stopped once one is."""
+        """End the notice; if a member of a unit is stopped, all are."""
         super().end(stays, stopped=stopped)
         self._losses.redeem(self.app.leaf.path, self.pledged)
         if stopped and not self.is_final:
@@ -58,49 +58,46 @@ class UnderNotice(Stay):
                     other.is_final = True
 
 
-class TheRm(Told):
-    """What the RM is told of victims of a partition."""
+class NoticeNotifications(Notifications):
+    """Notices to the RM about victims of a partition."""
 
     def __init__(self) -> None:
-        """Start with nothing."""
+        """Start empty."""
         self.notices: list[Notice] = []
         self.withdrawn: list[Withdrawal] = []
 
     def effect(self, partition: Partition) -> NoticesGiven:
-        """All notices, and all that were withdrawn."""
+        """All notices, and all withdrawn ones."""
         return NoticesGiven(
-            rm_id=partition.rm_id,
-            partition=partition.name,
-            notices=self.notices,
-            withdrawn=self.withdrawn,
+            rm_id=partition.rm_id, partition=partition.name, notices=self.notices, withdrawn=self.withdrawn
         )
 
 
-def told_of(outcome: Outcome, partition: Partition) -> TheRm:
-    """What the RM is told with the outcome."""
-    told = outcome.told.get((NAME, partition))
-    if not isinstance(told, TheRm):
-        told = outcome.told[NAME, partition] = TheRm()
-    return told
+def notifications_in(outcome: Outcome, partition: Partition) -> NoticeNotifications:
+    """The notices that are sent with the outcome."""
+    found = outcome.notifications.get((NAME, partition))
+    if not isinstance(found, NoticeNotifications):
+        found = outcome.notifications[NAME, partition] = NoticeNotifications()
+    return found
 
 
 class Notices(Extension):
-    """Puts the stops of victims off, and counts notices, answers and withdrawals."""
+    """Delays the stops of victims, and counts notices, answers and withdrawals."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without any."""
         super().__init__(name, bit, context)
         self.given = 0
         self.ready = 0
-        """Answers: the victim may be stopped."""
+        """Number of answers that the victim may be stopped."""
         self.later = 0
-        """Answers with a time at which the victim is ready."""
+        """Number of answers with a time at which the victim will be ready."""
         self.unanswered = 0
-        """Victims that were stopped at the deadline, as their RM had not answered."""
+        """Number of victims that were stopped at the deadline without an answer of their RM."""
         self.withdrawn = 0
 
     def put_off(self, stop: Any) -> bool:
-        """Tell the RM that the victim will be stopped at the deadline, if its leaf has notice."""
+        """Notify the RM of the stop at the deadline, if the leaf of the victim has notice."""
         assert isinstance(stop, Stop)
         seconds: float = stop.app.leaf.settings.of(NAME) or 0.0
         runs = stop.request.state is RequestState.ALLOCATED
@@ -118,7 +115,7 @@ class Notices(Extension):
         partition.moves.move(app, request, RequestEvent.NOTIFY)
         under = partition.stays[request] = UnderNotice(stop, deadline, lost)
         queue, record = stop.record.beneficiary_queue, under.record
-        told_of(stop.outcome, partition).notices.append(
+        notifications_in(stop.outcome, partition).notices.append(
             Notice(
                 app_id=app.app_id,
                 key=request.key,
@@ -133,7 +130,7 @@ class Notices(Extension):
         partition.journal.note(victim_noticed(now, request.ask, whom(record), deadline))
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """Each victim under notice is known as one, and has its time."""
+        """Check that each victim under notice has its state, and a deadline."""
         stays = self.context.stays
         noticed = [
             request

@@ -1,10 +1,10 @@
-"""What becomes of victims under notice: by answers of their RM, and at their deadlines."""
+"""Decisions about victims under notice: by answers of their RM, and at their deadlines."""
 
 from typing import Final
 
 from licorne_core.extensions.notice import NAME
 from licorne_core.extensions.notice.events import victim_spared
-from licorne_core.extensions.notice.extension import Notices, UnderNotice, told_of
+from licorne_core.extensions.notice.extension import Notices, UnderNotice, notifications_in
 from licorne_core.extensions.notice.messages import AnswerNotices, Withdrawal
 from licorne_core.extensions.notice.standing import gives_way, is_legal, is_useful
 from licorne_core.handlers.lifecycle import look_again
@@ -35,7 +35,7 @@ def _notice_of(partition: Partition, request: Request) -> UnderNotice | None:
 
 
 def _answer(_: Registry, rm: Rm, command: AnswerNotices, now: float) -> list[Effect]:
-    """Take the RM's answers: a victim is ready now, or will be (once, and at the deadline at the latest)."""
+    """Take the RM's answers: a victim is ready, now or later (once, and by the deadline at the latest)."""
     outcome = Outcome()
     for answer in command.answers:
         partition = rm.find(answer.partition)
@@ -57,7 +57,7 @@ def _answer(_: Registry, rm: Rm, command: AnswerNotices, now: float) -> list[Eff
 
 
 def _notice_due(firing: Firing, timer: Timer) -> None:
-    """The time of a victim under notice has come."""
+    """The deadline of a victim under notice."""
     partition = firing.partition
     request = partition.applications[timer.app_id].requests[timer.key]
     notice = _notice_of(partition, request)
@@ -68,9 +68,9 @@ def _notice_due(firing: Firing, timer: Timer) -> None:
 def _notice_over(
     partition: Partition, notice: UnderNotice, request: Request, now: float, outcome: Outcome
 ) -> None:
-    """Stop a victim whose time has come, or spare it if nobody needs its room any more.
+    """Stop a victim at the end of its notice, or spare it if its room is not needed any more.
 
-    Of a unit all are spared, or none is.
+    Of a unit all members are spared, or none.
     """
     app = notice.app
     if not _is_needed(partition, notice, now):
@@ -85,20 +85,20 @@ def _notice_over(
 
 
 def _spare(partition: Partition, app: Application, request: Request, now: float, outcome: Outcome) -> None:
-    """Withdraw the notice of a victim, which runs on."""
+    """Withdraw the notice of a victim, which continues to run."""
     record = end_stay(partition.stays, request).record
     partition.moves.move(app, request, RequestEvent.SPARE)
     if request.allocation is not None:
         look_again(partition, partition.nodes.by_id[request.allocation.node_id], now)
-    told_of(outcome, partition).withdrawn.append(Withdrawal(app.app_id, request.key))
+    notifications_in(outcome, partition).withdrawn.append(Withdrawal(app.app_id, request.key))
     _own(partition).withdrawn += 1
     partition.journal.note(victim_spared(now, request.ask, whom(record)))
 
 
 def _is_needed(partition: Partition, notice: UnderNotice, now: float) -> bool:
-    """True if a unit under notice is still to be stopped, or is stopped in part already.
+    """True if a unit under notice is still to be stopped, or a part of it was stopped already.
 
-    If one victim of a promise may not be stopped any more none is, as the others alone do not suffice.
+    If one victim of a promise may not be stopped any more, none is, as the others do not suffice.
     """
     if notice.is_final:
         return True
@@ -118,9 +118,9 @@ def _is_needed(partition: Partition, notice: UnderNotice, now: float) -> bool:
 def _stands(partition: Partition, promise: Promise, now: float) -> bool:
     """True if the victims of a promise that are under notice are still to be stopped for its ask.
 
-    So they are while the RM is asked about a node for the ask.
+    It is true while the RM is asked about a node for the ask.
     """
-    if promise.is_resting:
+    if promise.is_paused:
         return True
     app, request, nodes = promise.app, promise.request, partition.nodes.by_id
     victims = [

@@ -1,4 +1,4 @@
-"""Notices of preemption: what an RM is told of victims before they are stopped, and what it answers."""
+"""Notices of preemption: notifications of an RM about victims before their stop, and its answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePa
 
 
 class Notice(NamedTuple):
-    """An allocation that will be stopped at the `deadline`, in unix seconds, and for whom.
+    """An allocation that will be stopped at the `deadline`, in unix seconds, and its beneficiary.
 
     For a lowered maximum the beneficiary is empty. `lost` has the seconds of work that would be lost now.
     """
@@ -25,7 +25,7 @@ class Notice(NamedTuple):
 
 
 class Withdrawal(NamedTuple):
-    """An allocation that goes on, as nobody needs its room any more."""
+    """An allocation that continues to run, as its room is not needed any more."""
 
     app_id: AppId
     key: AllocationKey
@@ -33,8 +33,8 @@ class Withdrawal(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticesGiven(ExtensionEffect):
-    """Victims that the RM will be asked to stop, which it may answer by `AnswerNotices`; and some that
-    will not be stopped."""
+    """Victims that the RM will be asked to stop, which it may answer by `AnswerNotices`; and withdrawn
+    notices."""
 
     partition: PartitionName
     notices: Sequence[Notice] = ()
@@ -44,8 +44,8 @@ class NoticesGiven(ExtensionEffect):
 class NoticeAnswer(NamedTuple):
     """The RM's answer to the notice of one victim.
 
-    Without `later` the victim is ready to be stopped. With it, it is ready in so many seconds, at the
-    deadline at the latest.
+    Without `later` the victim is ready to be stopped. With it, the victim is ready in that many seconds, or
+    at the deadline if that is earlier.
     """
 
     app_id: AppId
@@ -56,6 +56,6 @@ class NoticeAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerNotices(ExtensionAnswer):
-    """The RM answers notices of `NoticesGiven`; one that is not under notice is passed over."""
+    """The RM answers notices of `NoticesGiven`; answers for allocations without notice are ignored."""
 
     answers: Sequence[NoticeAnswer]

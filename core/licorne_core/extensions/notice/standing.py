@@ -1,7 +1,7 @@
-"""The question whether victims under notice are still to be stopped (spec §§ 9.1, 9.4, 9.5).
+"""Checks whether victims under notice are still to be stopped (spec §§ 9.1, 9.4, 9.5).
 
-While a notice lasts the world changes. So at its end the laws that chose the victims are asked again, on
-the books without the promise to the ask, and with the victims as running. Their losses are not compared
+The books change during a notice. So at its end the laws by which the victims were chosen are checked again,
+on the books without the promise to the ask, and with the victims as running. Their losses are not compared
 again, as they count from the notice on.
 """
 
@@ -21,9 +21,9 @@ from licorne_core.standard.preemption.victims import Candidate, Victim, WhatIf, 
 
 
 def is_useful(app: Application, request: Request, node: Node) -> bool:
-    """True if the ask fits on the node, into its queues and limits, once all victims have ended.
+    """True if the ask fits on the node, and in its queues and limits, once all victims have ended.
 
-    For a pending ask without its promise.
+    For a pending ask, its promise is ignored.
     """
     wanted = request.ask.ask_class.items
     quotas = (*app.leaf.lineage, *app.trackers)
@@ -33,9 +33,9 @@ def is_useful(app: Application, request: Request, node: Node) -> bool:
 def is_legal(
     search: PreemptionSearch, app: Application, request: Request, victims: Sequence[Victim], now: float
 ) -> bool:
-    """True if the laws still let these victims under notice be stopped for the ask.
+    """True if the laws still allow the stop of these victims under notice for the ask.
 
-    The ask is one without a required node, and without its promise. `now` is in unix seconds.
+    The ask has no required node; its promise is ignored. `now` is in unix seconds.
     """
     wanted = request.ask.ask_class.items
     entitled = entitled_queue(app.leaf, wanted)
@@ -58,7 +58,7 @@ def is_legal(
 
 
 def _as_candidate(victim: Victim, victim_leaf: VictimLeaf, now: float) -> Candidate | None:
-    """The victim as the candidate that it was; None if it is none any more."""
+    """The victim as a candidate; None if it is none any more."""
     request = victim.request
     if victim_leaf.priority is not None and request.priority > victim_leaf.priority:
         return None

@@ -21,7 +21,7 @@ class OpeningClock(Extension):
     """The leaves with opening hours, each with the time of its next change.
 
     Always true: a leaf has the bit if and only if it is closed, as of the last change; the partition has a
-    timer for the first one. No turn decides anything before all changes up to it were followed.
+    timer for the first next change. A turn makes no decision before all changes up to it were applied.
     """
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
@@ -31,11 +31,11 @@ class OpeningClock(Extension):
         self._changes: Clock[Queue] = Clock(self.timers, TIMER)
 
     def changes_at(self, leaf: Queue) -> float | None:
-        """When the leaf opens or closes next, in unix seconds; None for one that is always open."""
+        """Time at which the leaf opens or closes next, in unix seconds; None if it is always open."""
         return self._changes.deadline(leaf)
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
-        """A leaf has the hours that its settings give from now on."""
+        """Apply the hours of its settings to a leaf."""
         hours: OpeningHours | None = queue.settings.of(NAME) if queue.is_leaf else None
         if hours == self._hours.get(queue):
             return
@@ -44,23 +44,23 @@ class OpeningClock(Extension):
         else:
             self._hours[queue] = hours
             self._follow(queue, now)
-        self.dirty.usage.follow(self.bit, on=bool(self._hours))
+        self.dirty.usage.track(self.bit, on=bool(self._hours))
 
     def removed(self, queue: Queue) -> None:
-        """Nothing of it is awaited."""
+        """Drop a removed leaf."""
         if self._hours.pop(queue, None) is not None:
             queue.interests &= ~self.bit
             self._changes.cancel(queue)
-            self.dirty.usage.follow(self.bit, on=bool(self._hours))
+            self.dirty.usage.track(self.bit, on=bool(self._hours))
 
     def begin(self, now: float) -> bool:
-        """Open and close leaves up to the present, unless too many do for one turn."""
+        """Open and close leaves up to the present, unless there are too many for one turn."""
         if self._is_due(now):
             self.pass_time(now, MOST_SETTLED)
         return not self._is_due(now)
 
     def pass_time(self, now: float, most: int) -> int:
-        """Let at most so many leaves open or close; return how many have."""
+        """Open or close at most `most` leaves; return their number."""
         count = 0
         while count < most and (leaf := self._changes.take_due(now)) is not None:
             count += 1
@@ -69,7 +69,7 @@ class OpeningClock(Extension):
         return count
 
     def dispose(self) -> Iterator[int]:
-        """Forget the leaves."""
+        """Drop references to leaves."""
         while self._hours:
             self._hours.popitem()
             yield 1
@@ -81,7 +81,7 @@ class OpeningClock(Extension):
                 check_leaf(queue, self._hours.get(queue), self.changes_at(queue), self.bit)
         if not self._changes.is_armed:
             raise InvariantBroken("L1: the first change of opening hours is not awaited")
-        if bool(self.dirty.usage.followers & self.bit) != bool(self._hours):
+        if bool(self.dirty.usage.tracking & self.bit) != bool(self._hours):
             raise InvariantBroken(f"O1: {len(self._hours)} leaves have hours, and turns do not follow them")
 
     def _is_due(self, now: float) -> bool:
@@ -89,7 +89,7 @@ class OpeningClock(Extension):
         return due is not None and due <= now
 
     def _follow(self, leaf: Queue, now: float) -> None:
-        """Open or close the leaf, as its hours say for the present."""
+        """Open or close the leaf by its present hours."""
         is_open, until = self._hours[leaf].at(now)
         self._changes.set(leaf, until)
         if is_open:

@@ -7,7 +7,7 @@ from licorne_core.values.errors import InvariantBroken
 
 
 def check_leaf(queue: Queue, hours: OpeningHours | None, until: float | None, bit: int) -> None:
-    """Compare what is kept of a queue: it is closed if it is so right before the change at `until`.
+    """Check a queue: it is closed if its hours say so right before the change at `until`.
 
     Raises:
         InvariantBroken: something differs.

@@ -1,4 +1,4 @@
-"""The rule for asks: outside of the hours of their leaf they wait for its next opening."""
+"""The rule for asks: outside of the hours of their leaf they wait for the next opening."""
 
 from typing import Final
 
@@ -8,12 +8,12 @@ from licorne_core.features import BITS
 from licorne_core.messages.checks import RuleCheck
 from licorne_core.model.apps.application import Asking
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.rules import CheckContext, Checks, Place, Rule
+from licorne_core.scheduling.rules import CheckContext, Checks, Rule, RulePlace
 from licorne_core.scheduling.waiting.blockers import Blocker, OfThing
 
 QUEUE_CLOSED: Final = "QUEUE_CLOSED"
 BIT: Final = BITS[NAME]
-"""Of leaves that are closed at present."""
+"""Bit of leaves that are closed at present."""
 
 
 class ClosedLeaf(OfThing):
@@ -22,7 +22,7 @@ class ClosedLeaf(OfThing):
     __slots__ = ()
 
     def lets_through(self) -> bool:
-        """True if it is open."""
+        """True if the leaf is open."""
         leaf: Queue = self.thing
         return not leaf.interests & BIT
 
@@ -55,4 +55,4 @@ class _LeafIsOpen(Rule):
             )
 
 
-RULES: Final[tuple[Rule, ...]] = (_LeafIsOpen(Place.TIME, (QUEUE_CLOSED,), ClosedLeaf, interest=BIT),)
+RULES: Final[tuple[Rule, ...]] = (_LeafIsOpen(RulePlace.TIME, (QUEUE_CLOSED,), ClosedLeaf, interest=BIT),)

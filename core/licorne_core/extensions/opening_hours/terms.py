@@ -1,4 +1,4 @@
-"""The hours of the day in which a leaf starts asks, and when they begin and end."""
+"""Opening hours of a leaf: spans of the day, and when they begin and end."""
 
 from typing import Final, NamedTuple
 
@@ -15,9 +15,9 @@ class Stretch(NamedTuple):
 
 
 class OpeningHours(NamedTuple):
-    """The open parts of each day in UTC, in order: there is a pause between any two, and in each day.
+    """The open parts of each day in UTC, in order, with a closed time between any two and in each day.
 
-    One that goes on past midnight is two: up to the end of a day, and from the beginning of the next.
+    Hours past midnight are two parts: one up to the end of a day, one from the beginning of the next.
     """
 
     parts: tuple[Stretch, ...]
@@ -39,7 +39,7 @@ class OpeningHours(NamedTuple):
 
 
 def joined(spans: list[Stretch]) -> tuple[Stretch, ...]:
-    """The parts of a day in any of the spans; one that ends before it begins goes on past midnight."""
+    """The union of the spans, in order; a span that ends before it begins goes on past midnight."""
     parts = []
     for begin, end in spans:
         if begin < end:

@@ -1,6 +1,6 @@
-"""Stops of queues by an operator: nothing in one is looked at, and nothing new comes (spec § 4.2).
+"""Stops of queues by an operator: nothing in one is tried, and it takes no new applications (spec § 4.2).
 
-The kernel knows that a queue is stopped (`QueueState.STOPPED`), and by whom (`QueueTree.stopped`). A stop
+The kernel has the state (`QueueState.STOPPED`), and the operator's mark (`QueueTree.stopped`). A stop
 outlives its queue, and the registration of its RM.
 """
 

@@ -7,14 +7,14 @@ from licorne_core.points import Extension
 
 
 class QueueStops(Extension):
-    """The tree has who stopped which queue: a queue of such a path is stopped from its beginning."""
+    """The tree has the marks of stopped queues: a new queue of such a path is stopped from its creation."""
 
     def take_marks(self, marks: Mapping[str, Any]) -> None:
-        """The tree has none of the queues yet."""
+        """Take the marks; none of the queues exists yet."""
         self.context.tree.stopped.update(marks)
 
     def marks(self) -> Mapping[str, Any]:
-        """Stops by path, of queues that are gone too."""
+        """Stops by path, those of removed queues included."""
         return self.context.tree.stopped
 
 

@@ -5,12 +5,12 @@ from typing import Final
 
 from licorne_core.extensions.queue_stops.messages import QueueStoppedSet, SetQueueStopped
 from licorne_core.handlers.assumed import roll_back_all
-from licorne_core.handlers.operators import Refused, give_up_waits, partition_meant
+from licorne_core.handlers.operators import CommandRefused, give_up_waits, partition_meant
 from licorne_core.handlers.outcome import Commands
 from licorne_core.messages.effects import Effect, OperatorRefusal
 from licorne_core.messages.events.cluster import operator_acted
 from licorne_core.messages.events.records import EventType
-from licorne_core.messages.operators import OperatorMark, told
+from licorne_core.messages.operators import OperatorMark, mark_text
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import PairEvent
 from licorne_core.model.queues.queue import Queue, QueueState
@@ -21,7 +21,7 @@ from licorne_core.values.errors import shown
 
 
 def _set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now: float) -> list[Effect]:
-    """Stop or start the queue, unless it is so already."""
+    """Stop or start the queue, unless it has that state already."""
     job = registry.jobs.find(command)
     if job is None:
         partition = partition_meant(rm, command.partition)
@@ -31,10 +31,10 @@ def _set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now
             return [QueueStoppedSet(rm_id=rm.rm_id, changed=True, state=QueueState.ACTIVE.value)]
         if queue is None:
             what = f"queue {shown(command.queue)} not found in partition {partition.name}"
-            raise Refused(OperatorRefusal.NOT_FOUND, what)
+            raise CommandRefused(OperatorRefusal.NOT_FOUND, what)
         if queue.state is QueueState.DRAINING:
             what = f"queue {queue.path} is draining, as the configuration has it no more"
-            raise Refused(OperatorRefusal.QUEUE_DRAINING, what)
+            raise CommandRefused(OperatorRefusal.QUEUE_DRAINING, what)
         if command.stopped == (queue.state is QueueState.STOPPED):
             return [QueueStoppedSet(rm_id=rm.rm_id, changed=False, state=queue.state.value)]
         if not command.stopped:
@@ -44,16 +44,16 @@ def _set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now
 
 
 def _start(rm: Rm, partition: Partition, queue: Queue, mark: OperatorMark, now: float) -> QueueStoppedSet:
-    """Everything in it is tried again: nothing was parked there meanwhile."""
+    """Start a queue: all its items are tried, as nothing is parked in a stopped queue."""
     partition.tree.stopped.pop(queue.path, None)
     queue.state = QueueState.ACTIVE
-    partition.journal.note(operator_acted(now, EventType.QUEUE, queue.path, f"started{told(mark)}"))
+    partition.journal.note(operator_acted(now, EventType.QUEUE, queue.path, f"started{mark_text(mark)}"))
     partition.dirty.mark_queue(queue)
     return QueueStoppedSet(rm_id=rm.rm_id, changed=True, state=queue.state.value)
 
 
 class _QueueStop(CommandJob):
-    """The stop of one queue."""
+    """The job of a command that stops one queue."""
 
     def __init__(
         self, command: SetQueueStopped, rm: Rm, partition: Partition, queue: Queue, now: float
@@ -75,7 +75,7 @@ class _QueueStop(CommandJob):
                 yield from self._let_go(app)
         queue.state = QueueState.STOPPED
         partition.tree.stopped[queue.path] = self._mark
-        text = f"stopped{told(self._mark)}"
+        text = f"stopped{mark_text(self._mark)}"
         partition.journal.note(operator_acted(self.now, EventType.QUEUE, queue.path, text))
         partition.dirty.mark_queue(queue)
         state = queue.state.value

@@ -19,7 +19,7 @@ class SetQueueStopped(ExtensionCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStoppedSet(ExtensionEffect):
-    """A queue is stopped, or started; its `state` is this now."""
+    """A queue is stopped, or started; `state` is its new state."""
 
     changed: bool
     state: str

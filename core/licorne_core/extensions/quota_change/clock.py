@@ -1,6 +1,6 @@
-"""Time at which a changed maximum is enforced (spec § 9.6).
+"""Times at which changed maxima are enforced (spec § 9.6).
 
-An excess that remains then is tolerated until the configuration changes again, or further allocations
+An excess that remains after that is tolerated until the configuration changes again, or further allocations
 are recovered or resized.
 """
 
@@ -29,7 +29,7 @@ class QuotaTerms(NamedTuple):
 
 
 def terms_of(queue: Queue, *, enabled: bool, before: Former | None = None) -> QuotaTerms:
-    """Return the terms of the queue, or those that it had; `enabled` is the switch of its partition."""
+    """Present terms of the queue or, with `before`, its former ones; `enabled` is the partition's switch."""
     bound, settings, managed = before or (queue.max, queue.settings, queue.managed)
     enforced = enabled and managed and queue.parent is not None
     return QuotaTerms(bound, (settings.of(NAME) or 0.0) if enforced else 0.0)
@@ -75,7 +75,7 @@ class QuotaClock:
         """Start without start times; `enabled` is the switch of the partition."""
         self.enabled = enabled
         self.starts: dict[Queue, float] = {}
-        """A queue that was removed since has no lineage."""
+        """Start times by queue; a queue that was removed since has no lineage."""
 
     def start(self, queue: Queue) -> float:
         """Time of enforcement of the queue, in unix seconds; 0.0 for never."""
@@ -107,8 +107,8 @@ class QuotaClock:
     def due(self, now: float) -> Generator[int, None, list[Queue]]:
         """Find the queues to enforce now, parents before children; yield the costs of the steps.
 
-        A queue that is within its maximum again loses its start time. Queues below a queue that is
-        due wait for the next check, as its victims count for them as well.
+        A queue that is within its maximum again loses its start time. Queues below a due queue
+        wait for the next check, as its victims count for them as well.
         """
         found = []
         for number, queue in enumerate(list(self.starts), 1):
@@ -134,7 +134,7 @@ class QuotaClock:
         return is_above_max(queue)
 
     def enforces(self, queue: Queue) -> bool:
-        """True if the settings of the queue have its maximum enforced after a delay."""
+        """True if, by its settings, the maximum of the queue is enforced after a delay."""
         return bool(terms_of(queue, enabled=self.enabled).delay)
 
 

@@ -1,4 +1,4 @@
-"""Lowered maxima of one partition: it looks at them each second, and has what is above them stopped."""
+"""Lowered maxima of one partition: checked each second, and enforced by stopping allocations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,9 +30,9 @@ TIMER: Final = Timer(Due.EXTENSION_WORK, name=NAME)
 
 
 class QuotaChange(Extension):
-    """The times at which the queues of a partition are enforced, and the work when they have come.
+    """The times at which the queues of a partition are enforced, and the enforcement.
 
-    Always true: while a queue has a time the partition has a timer, or the work goes on.
+    Always true: while a queue has a time, the partition has a timer, or the enforcement is running.
     """
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
@@ -42,28 +42,28 @@ class QuotaChange(Extension):
         self._was_on = self._works = False
 
     def configure(self, config: PartitionConfig) -> None:
-        """Follow the switch; the terms that queues had before are those of the former one."""
+        """Set the switch; the former terms of queues use the former switch."""
         clock = self.clock
         self._was_on, clock.enabled = clock.enabled, config.switches.get(SWITCH, False)
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
-        """Its maximum may have been lowered."""
+        """Set the time of a queue whose maximum may have been lowered."""
         if before is not None and (self.clock.enabled or self._was_on):
             former = terms_of(queue, enabled=self._was_on, before=before)
             self.clock.on_reload(queue, former, now)
 
     def reloaded(self, now: float) -> None:
-        """Queues may have got their times."""
+        """Set the timer, as queues may have got times."""
         self._watch(now)
 
     def grown(self, leaf: Queue, now: float) -> None:
-        """The leaf and the queues above may be above their maxima."""
+        """Set times of the leaf and the queues above that are above their maxima."""
         if self.clock.enabled:
             self.clock.on_growth(leaf.lineage, now)
             self._watch(now)
 
     def work(self, job: TimerJob) -> Iterator[int]:
-        """Stop allocations beyond maxima of queues, where it is time."""
+        """Stop allocations beyond the maxima of due queues."""
         self._works = True
         due = yield from self.clock.due(job.now)
         for queue in due:
@@ -74,7 +74,7 @@ class QuotaChange(Extension):
         self._watch(job.now)
 
     def awaited(self) -> float | None:
-        """The last of the times; 0.0 if only queues that are gone have some."""
+        """The last of the times; 0.0 if only removed queues have times, None for none."""
         starts = [start if queue.lineage else 0.0 for queue, start in self.clock.starts.items()]
         return max(starts) if starts else None
 
@@ -84,14 +84,14 @@ class QuotaChange(Extension):
             check_starts(self.clock, is_watched=TIMER in self.timers or self._works)
 
     def _watch(self, now: float) -> None:
-        """Look at the queues from now on, if one of them has a time."""
+        """Set the timer for the next check, if a queue has a time."""
         deadline = self.clock.next_deadline(now)
         if deadline is not None and TIMER not in self.timers:
             self.timers.set(TIMER, deadline)
 
 
 def _enforce(job: TimerJob, clock: QuotaClock, queue: Queue) -> Iterator[int]:
-    """Enforce one maximum, as long as the settings want it."""
+    """Enforce one maximum, as long as the settings require it."""
     partition = job.partition
     before = {queue: numbers_of(queue)}
     preemption = preemption_of(partition.check_context)
@@ -123,7 +123,7 @@ def _enforce(job: TimerJob, clock: QuotaClock, queue: Queue) -> Iterator[int]:
 
 
 def still_enforced(partition: Partition, record: PreemptionRecord, unit: Sequence[Request]) -> bool:
-    """True if a maximum is still enforced, and the unit stops for it without harm to a guarantee."""
+    """True if a maximum is still enforced, and the stop of the unit violates no guarantee."""
     enforced = record.beneficiary_queue
     queue = None if enforced is None else partition.tree.get(enforced.path)
     own = partition.points.named(NAME)

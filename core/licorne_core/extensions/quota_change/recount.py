@@ -1,11 +1,11 @@
-"""The times at which maxima are enforced: each by a setting, and all of them awaited."""
+"""Checks that each time of enforcement follows from a setting, and that there is a timer for them."""
 
 from licorne_core.extensions.quota_change.clock import QuotaClock
 from licorne_core.values.errors import InvariantBroken
 
 
 def check_starts(clock: QuotaClock, *, is_watched: bool) -> None:
-    """Compare the times with the settings of their queues, and with whether they are looked at.
+    """Compare the times with the settings of their queues, and with the timer.
 
     Raises:
         InvariantBroken: something differs.

@@ -1,4 +1,4 @@
-"""What reports of queues and partitions say of lowered maxima."""
+"""Fields about lowered maxima in reports of queues and partitions."""
 
 from licorne_core.extensions.quota_change import NAME, SWITCH
 from licorne_core.extensions.quota_change.clock import is_above_max

@@ -1,7 +1,7 @@
-"""Enforcement of a changed maximum: amounts to stop, and victims (spec § 9.6). `clock.py` has its time.
+"""Enforcement of a changed maximum: amounts to stop, and victims (spec § 9.6). `clock.py` has the times.
 
-Usage is allocated amounts. The choice of victims does not count present victims. It does not count
-promises either: promised asks are placed only below the maximum.
+Usage is allocated amounts, without those of present victims. Promises do not count
+either: promised asks are placed only below the maximum.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -17,7 +17,7 @@ from licorne_core.values.slices import PART, in_runs, put_in_order
 _HOUR = 3600.0
 
 
-# How much
+# Amounts
 
 
 def amount_of(queue: Queue) -> dict[str, int]:
@@ -84,7 +84,7 @@ def _spare(queue: Queue, name: str) -> int:
     return max(0, _staying(queue, name) - (queue.guaranteed or EMPTY).get(name, 0))
 
 
-# Which
+# Choice
 
 
 class Enforcement:
@@ -92,7 +92,7 @@ class Enforcement:
 
     All victims together fit into the excess. So the queue may keep more than its maximum, but never
     falls below it. No queue falls below its guarantee. Each victim is stopped as soon as it is chosen,
-    by the books at that time: the books may change between two steps.
+    by the books at that time, as they may change between two steps.
     """
 
     __slots__ = (
@@ -118,15 +118,15 @@ class Enforcement:
     ) -> None:
         """Start without victims; `now` is in unix seconds.
 
-        `assumed` gives the checkpoint of allocations of a leaf whose RM has said none.
+        `assumed` gives the checkpoint for allocations of a leaf whose RM reported none.
         """
         amount = amount_of(queue)
         self.amount: Resources = without_zeros(amount)
         """Amounts to stop, by type."""
         self.selected = 0
-        """Number of candidates."""
+        """Number of candidates that were ranked as victims."""
         self.victims = 0
-        """Number of victims."""
+        """Number of chosen victims."""
         self.claimed: dict[str, int] = {}
         """Sum of the victims, by type."""
         self._queue, self._losses, self._assumed, self._now = queue, losses, assumed, now
@@ -185,11 +185,11 @@ class Enforcement:
         return (yield from put_in_order(list(ranks), key=ranks.__getitem__))
 
     def _has_room(self, items: Items, rest: Resources) -> bool:
-        """True if the amounts may be stopped, and the queue stays at its maximum or above."""
+        """True if the amounts may be stopped while the queue stays at its maximum or above."""
         return _fits(items, rest) and _exceeds_max(self._queue, items, rest)
 
     def _may_go(self, leaf: Queue, together: Sequence[Victim], items: Items, rest: Resources) -> bool:
-        """True if these run, fit into `rest` with their amounts, and the laws allow them as victims."""
+        """True if these run, fit into `rest` with their amounts, and may be victims by the laws."""
         minimum = leaf.settings.preemption_minimum_runtime
         for victim in together:
             if victim.request.state not in MAY_GO or seconds_run(victim.request, self._now) < minimum:
@@ -208,7 +208,7 @@ class Enforcement:
 
 
 def still_exceeds(queue: Queue, leaf: Queue, items: Items) -> bool:
-    """True if these amounts of a leaf, which are being stopped, may not stay.
+    """True if these amounts of a leaf, whose stop is pending, are still in excess.
 
     The queue would exceed its maximum with them, and no guarantee needs them (law 2).
     """

@@ -1,11 +1,14 @@
-"""State-aware leaves: new applications start one at a time (spec § 5.2).
+"""Leaves in which an application waits for another: state-aware and strict ones (spec § 5.2).
 
-The sort policy `stateaware` of a leaf (`keys`) is first come, first served, but for accepted applications:
-the oldest is looked at alone, and from its first allocation to its second, or for a while, it is *starting*
-and no other accepted application is looked at. The RM may switch it off for all its leaves, and a tag for
+The sort policy `stateaware` of a leaf (`keys`) is first come, first served, except for accepted applications:
+only the oldest of them is tried. From its first allocation to its second, or for a while, it is *starting*
+and no other accepted application is tried. The RM may switch the policy off for all its leaves, and a tag for
 one application.
 
-`admission` knows who is starting in one leaf, and who is next. `extension` follows the states of
+The sort policy `strict` is first come, first served as a textbook has it: only the first application with
+waiting asks is tried, so that nothing passes it.
+
+`admission` has the starting application of one leaf, and the next one. `extension` follows the states of
 applications and their allocations; `rules` has the rule that explanations show.
 """
 
@@ -15,5 +18,6 @@ from licorne_core.config.schema import OtherSort
 
 NAME: Final = "state_aware"
 POLICY: Final = OtherSort("stateaware")
+STRICT: Final = OtherSort("strict")
 AS_FIFO: Final = "stateaware-as-fifo"
 """Flag of the RM's extra configuration with which the policy means `fifo`."""

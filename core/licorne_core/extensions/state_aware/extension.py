@@ -1,10 +1,10 @@
-"""Lets the applications of state-aware leaves start one at a time."""
+"""Lets the applications of state-aware and strict leaves start in turn."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from licorne_core.extensions.state_aware import AS_FIFO, NAME, POLICY
-from licorne_core.extensions.state_aware.admission import STARTING_TIME, Admission
+from licorne_core.extensions.state_aware import AS_FIFO, NAME, POLICY, STRICT
+from licorne_core.extensions.state_aware.admission import STARTING_TIME, Admission, StrictOrder
 from licorne_core.model.apps.application import Application
 from licorne_core.model.queues.queue import Queue
 from licorne_core.points import Extension, Former
@@ -19,13 +19,13 @@ from licorne_core.values.timers import Clock, Due, Timer
 NO_STARTING_TAG: Final = "application.stateaware.disable"
 TIMER: Final = Timer(Due.EXTENSION, name=NAME)
 
-# Read from their enumeration once: that costs as much as two calls, for every allocation.
+# Looked up in the enumeration once: that costs as much as two calls, for every allocation.
 _ACCEPTED: Final = AppState.ACCEPTED
 _RUNNING: Final = AppState.RUNNING
 
 
 class StateAware(Extension):
-    """Who starts in each leaf that is state-aware, or was while its application began to start.
+    """The admission of each leaf that is strict or state-aware, or was when its application began to start.
 
     Always true: these leaves, and no others, have the bit.
     """
@@ -37,86 +37,91 @@ class StateAware(Extension):
         self._starts: Clock[Application] = Clock(self.timers, TIMER)
 
     def ahead_of(self, app: Application) -> Application | None:
-        """The application that comes before this one; None if it may be looked at."""
+        """The application that has to start before this one; None if it may be tried."""
         if not self.waits_in_turn(app):
             return None
         admission = self._admissions[app.leaf]
-        first = admission.starting or admission.next_accepted()
+        first = admission.starting or admission.next()
         return None if first is app else first
 
     def waits_in_turn(self, app: Application) -> bool:
-        """True if it is an accepted application of a state-aware leaf."""
-        return app.state is _ACCEPTED and self._is_on(app.leaf)
+        """True if it is not tried before its turn: a new one of a state-aware leaf, any of a strict one."""
+        return self._is_on(app.leaf) and self._admissions[app.leaf].waits_in_turn(app)
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
-        """All its applications are ranked anew."""
+        """Rank all its applications anew."""
         admission = self._admissions.get(queue)
         if admission is not None:
-            admission.forget_accepted()
-        if queue.is_leaf and queue.settings.app_sort == POLICY:
-            self._admissions.setdefault(queue, Admission())
+            admission.forget_waiting()
+        if queue.is_leaf and queue.settings.app_sort in (POLICY, STRICT):
+            kind = StrictOrder if queue.settings.app_sort == STRICT else Admission
+            if type(admission) is not kind:
+                if admission is not None and admission.starting is not None:
+                    self._starts.cancel(admission.starting)
+                self._admissions[queue] = kind()
             queue.interests |= self.bit
         elif admission is not None:
             self._forget_if_unused(queue, admission)
 
     def removed(self, queue: Queue) -> None:
-        """Nobody starts in it."""
+        """Drop the admission of a removed leaf."""
         self._admissions.pop(queue, None)
 
     def flagged(self) -> None:
-        """All applications are ranked anew."""
+        """Rank all applications anew."""
         for admission in self._admissions.values():
-            admission.forget_accepted()
+            admission.forget_waiting()
 
     def admitted(self, leaf: Queue, app: Application) -> Sequence[tuple[Application, bool]] | None:
-        """Of the accepted applications of a state-aware leaf only the next to start is looked at."""
+        """Only the next is tried of the applications that wait in turn."""
         if not self._is_on(leaf):
             return None
         admission = self._admissions[leaf]
-        before = admission.next_accepted()
+        before = admission.next()
         admission.note(app, present=app.app_id in leaf.applications and not app.held)
-        first = admission.next_accepted()
+        first = admission.next()
         others = [other for other in (before, first) if other is not None and other is not app]
-        return [(app, app.state is not _ACCEPTED or app is first), *((one, one is first) for one in others)]
+        due = app is first or not admission.waits_in_turn(app)
+        return [(app, due), *((one, one is first) for one in others)]
 
     def departed(self, leaf: Queue, app: Application) -> None:
-        """The next one may be let in."""
+        """Let the next application start, if the one that left was starting."""
         admission = self._admissions.get(leaf)
         if admission is not None:
             admission.note(app, present=False)
             self._end_start(leaf, admission, app)
-            due = admission.next_accepted()
+            due = admission.next()
             if due is not None:
                 self.dirty.mark_app(due)
 
     def state_entered(self, leaf: Queue, app: Application) -> None:
-        """One that is accepted, completes or ends is not starting."""
+        """End the start of an application that is accepted, completes or ends."""
         admission = self._admissions.get(leaf)
         if admission is not None and app.state is not _RUNNING:
             self._end_start(leaf, admission, app)
 
     def served(self, leaf: Queue, app: Application, allocation: Allocation, now: float) -> None:
-        """An ask was served: its application starts, or has started.
+        """Note a served ask: its application starts, or has started.
 
-        Until a gang is complete its application goes on as the oldest accepted one.
+        Until a gang is complete its application still counts as the oldest accepted one.
         """
         admission = self._admissions.get(leaf)
         if admission is None:
             return
-        starts = self._is_on(leaf)
+        starts = self._is_on(leaf) and leaf.settings.app_sort == POLICY
         if allocation.ask.placeholder:
             starts = starts and app.gang.is_complete(app.placeholder_allocated)
         if admission.starting is app:
             self._end_start(leaf, admission, app)
         elif starts and app.state is _ACCEPTED and not _starts_at_once(app):
             if admission.starting is not None:
-                # Asks with a node are served whatever application is starting (§ 8.6).
+                # Asks with a reserved node are served even while another application is starting (§ 8.6).
                 self._end_start(leaf, admission, admission.starting)
             self._set_starting(admission, app)
             self._starts.set(app, now + STARTING_TIME)
 
     def pass_time(self, now: float, most: int) -> int:
-        """Applications count as started, whatever they have."""
+        """End due starts, whatever the applications have."""
         count = 0
         while count < most and (app := self._starts.take_due(now)) is not None:
             count += 1
@@ -125,7 +130,7 @@ class StateAware(Extension):
         return count
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """Who is starting has an end of that, and the bit is where the admissions are."""
+        """Check that starting applications have a deadline, and the bit is set where admissions are."""
         for leaf, admission in self._admissions.items():
             starting = admission.starting
             if starting is not None and (starting.leaf is not leaf or starting not in self._starts):
@@ -136,7 +141,8 @@ class StateAware(Extension):
             raise InvariantBroken("L1: the first end of a start is not awaited")
 
     def _is_on(self, leaf: Queue) -> bool:
-        return leaf.settings.app_sort == POLICY and not self.context.flags.get(AS_FIFO)
+        sort = leaf.settings.app_sort
+        return sort == STRICT or (sort == POLICY and not self.context.flags.get(AS_FIFO))
 
     def _end_start(self, leaf: Queue, admission: Admission, app: Application) -> None:
         if admission.starting is app:
@@ -145,15 +151,15 @@ class StateAware(Extension):
             self._forget_if_unused(leaf, admission)
 
     def _set_starting(self, admission: Admission, starting: Application | None) -> None:
-        """Another application is starting, or none any more."""
-        before = admission.next_accepted()
+        """Set the starting application, None for none."""
+        before = admission.next()
         admission.starting = starting
-        for app in (before, admission.next_accepted()):
+        for app in (before, admission.next()):
             if app is not None:
                 self.dirty.mark_app(app)
 
     def _forget_if_unused(self, leaf: Queue, admission: Admission) -> None:
-        if admission.starting is None and leaf.settings.app_sort != POLICY:
+        if admission.starting is None and leaf.settings.app_sort not in (POLICY, STRICT):
             del self._admissions[leaf]
             leaf.interests &= ~self.bit
 

@@ -1,1 +1,1 @@
-"""Stops: an operator ends an application; it fails, and its RM is told to stop what runs (spec § 5.1.2)."""
+"""Stops: an operator ends an application; it fails, and its RM is asked to stop its allocations (§ 5.1.2)."""

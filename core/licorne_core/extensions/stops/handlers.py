@@ -24,7 +24,7 @@ STOPPED_BY_OPERATOR = "stopped by an operator"
 """Message to the RM if the operator gave no reason."""
 
 _RUNS_FIRST = frozenset({AppState.RESUMING, AppState.COMPLETING})
-"""From these states an application cannot fail (spec § 5.1), so that it runs before."""
+"""States from which an application cannot fail (spec § 5.1): it has to enter Running before."""
 
 
 def _stop_application(registry: Registry, rm: Rm, command: StopApplication, now: float) -> list[Effect]:
@@ -76,7 +76,7 @@ class _ApplicationStop(OutcomeJob):
         self.effects.append(ApplicationStopped(rm_id=rm_id, allocations=left, asks=self._asks))
 
     def _fail(self) -> list[ApplicationUpdate]:
-        """The application is failing from now on, unless it was before."""
+        """Let the application fail, unless it is failing already."""
         app, partition, updates = self._app, self._partition, list[ApplicationUpdate]()
         if app.state is AppState.FAILING:
             return updates

@@ -9,7 +9,7 @@ from licorne_core.values.ids import AppId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopApplication(ExtensionCommand):
-    """An operator ends an application; its RM reads the reason (spec § 5.1.2)."""
+    """An operator ends an application; its RM gets the reason (spec § 5.1.2)."""
 
     partition: str
     app_id: AppId
@@ -18,7 +18,7 @@ class StopApplication(ExtensionCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationStopped(ExtensionEffect):
-    """An application ends: numbers of allocations to stop and of dropped asks."""
+    """An application is being stopped: numbers of allocations to stop and of dropped asks."""
 
     allocations: int
     asks: int

@@ -1,11 +1,11 @@
 """The choice of a domain of nodes for a whole gang.
 
-A domain *may fit* if it has as many slots of each kind as the gang has members of that kind. The smallest
-one is taken: the fewest slots of all kinds together, then the path. With one kind of members it fits; with
+A domain *may fit* if it has as many slots of each kind as the gang has members of that kind. The smallest one
+is tried first: the fewest slots of all kinds together, then the path. With one kind of members it fits; with
 several the packing decides (`scheduling/gang_packing.py`).
 
-With gang slices the members of each kind are cut into slices, in the order of their asks. The last slice of
-a kind may be smaller. Each slice has to be in one domain of its level, again in the smallest that fits.
+With gang slices the members of each kind are divided into slices, in the order of their asks. The last slice
+of a kind may be smaller. Each slice has to be in one domain of its level, again in the smallest that fits.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,12 +14,12 @@ from typing import NamedTuple
 from licorne_core.extensions.topology.domains import Domain, Domains, DomainSlots, Path
 from licorne_core.messages.together import TogetherCheck
 from licorne_core.scheduling.gang_packing import Beside, PackingEffort, pack
-from licorne_core.scheduling.gang_sets import Bundle, Kind, Picks, SetSearch, lack_text, no_place
+from licorne_core.scheduling.gang_sets import Bundle, MemberKind, Picks, SetSearch, lack_text, no_place
 from licorne_core.values.ids import AppId
 
 
 def slices_of(members: Sequence[int], size: int) -> list[Bundle]:
-    """The gang slices of so many members of each kind, none for no `size`: whole ones, and a last one."""
+    """The gang slices of these numbers of members: whole ones, and a last one; none if `size` is 0."""
     found: list[Bundle] = []
     for kind, count in enumerate(members) if size else ():
         whole, rest = divmod(count, size)
@@ -29,10 +29,10 @@ def slices_of(members: Sequence[int], size: int) -> list[Bundle]:
 
 
 class Inside(NamedTuple):
-    """Where members that are placed together have to be: in one domain of a depth from `depth` up to `last`.
+    """Allowed domains of members that are placed together: one domain of a depth from `depth` up to `last`.
 
-    `held` has, for each of these depths, the paths of the domains that members of the gang are in already,
-    None for none. Gang slices of `slice_size` are each in one domain of `slice_depth`; 0 for no slices.
+    `held` has, for each of these depths, the paths of the domains of present members of the gang,
+    None for none. Each gang slice of `slice_size` is in one domain of `slice_depth`; 0 for no slices.
     """
 
     domains: Domains
@@ -51,7 +51,9 @@ class Inside(NamedTuple):
 class DomainSearch(SetSearch):
     """One search for a domain for the kinds of one gang."""
 
-    def __init__(self, inside: Inside, kinds: Sequence[Kind], beside: Beside, effort: PackingEffort) -> None:
+    def __init__(
+        self, inside: Inside, kinds: Sequence[MemberKind], beside: Beside, effort: PackingEffort
+    ) -> None:
         """Start a search."""
         super().__init__(kinds, beside, effort)
         self._inside = inside
@@ -63,7 +65,7 @@ class DomainSearch(SetSearch):
         self._slices = slices_of([kind.members for kind in kinds], inside.slice_size)
 
     def find(self) -> Picks | None:
-        """Places in the smallest domain that fits, on the narrowest level that has one."""
+        """Nodes in the smallest domain that fits, on the narrowest level that has one."""
         inside = self._inside
         for depth in range(inside.depth, inside.last - 1, -1):
             picks = self._find(depth, inside.held[depth])
@@ -72,7 +74,7 @@ class DomainSearch(SetSearch):
         return None
 
     def _find(self, depth: int, only: Collection[Path] | None) -> Picks | None:
-        """Places in the smallest domain of a depth that fits, of the paths in `only` if that is given."""
+        """Nodes in the smallest domain of a depth that fits, among the paths in `only` if that is given."""
         for _, path in self._candidates(depth, only):
             self.effort.looks += 1
             if self._slices and self._lack_of_slices((depth, path)):
@@ -83,9 +85,9 @@ class DomainSearch(SetSearch):
         return None
 
     def _candidates(self, depth: int, only: Collection[Path] | None) -> Sequence[tuple[int, Path]]:
-        """The domains with slots enough, with their slots of all kinds; with slices, all that have any.
+        """The domains with enough slots, with their slots of all kinds; with slices, all that have any.
 
-        The one with the fewest slots is first, then it goes by path.
+        Ordered by number of slots, then by path.
         """
         wanted = [
             (slots.sums[depth], 0 if self._slices else kind.members)
@@ -107,7 +109,7 @@ class DomainSearch(SetSearch):
         return found
 
     def lack(self, app_id: AppId) -> TogetherCheck:
-        """The domain that comes nearest to what the gang needs, and how many slots it lacks."""
+        """The domain that comes nearest to the needs of the gang, and its number of missing slots."""
         inside, level = self._inside, self._inside.level
         last = inside.last
         paths = inside.held[last] or self._domains.nodes[last]
@@ -144,12 +146,12 @@ class DomainSearch(SetSearch):
         return lack
 
     def _rooms(self, domain: Domain) -> list[Domain]:
-        """The domains of the level of gang slices that are inside."""
+        """The domains of the level of gang slices inside the domain."""
         depth, path = domain
         return self._domains.grouped(depth, self._inside.slice_depth).get(path, [])
 
     def inside(self, key: Path) -> Picks | None:
-        """Places of all members in a domain of the last depth; None if they do not fit, as far as known."""
+        """Nodes for all members in a domain of the last depth; None if they do not fit, as far as known."""
         return self._in_domain((self._inside.last, key))
 
     def _in_domain(self, domain: Domain) -> Picks | None:
@@ -175,7 +177,7 @@ class DomainSearch(SetSearch):
         return found
 
     def _slots_in(self, domain: Domain) -> list[int]:
-        """Slots for each kind."""
+        """Number of slots in the domain for each kind of member."""
         depth, path = domain
         return [slots.sums[depth].get(path, 0) for slots in self._slots]
 
@@ -189,14 +191,14 @@ class DomainSearch(SetSearch):
         return sorted(self._slices, key=rank)
 
     def _members(self, slices: Sequence[Bundle], picks: Sequence[int]) -> list[int]:
-        """Numbers of members by kind of so many slices."""
+        """Numbers of members by kind in `picks` of the slices."""
         counts = [0] * len(self.kinds)
         for one, pick in zip(slices, picks, strict=False):
             counts[one.kind] += one.size * pick
         return counts
 
     def _most_slices(self, room: Domain, slices: Sequence[Bundle], picks: Sequence[int]) -> int:
-        """Most slices behind the picked ones that a domain takes beside these."""
+        """Most further slices that a domain takes beside the picked ones."""
         depth, path = room
         one = slices[len(picks)]
         counts = self._members(slices, picks)
@@ -213,6 +215,6 @@ class DomainSearch(SetSearch):
         return most
 
     def _on_nodes(self, domain: Domain, counts: Sequence[int]) -> Picks | None:
-        """Places of so many members of each kind on the nodes of a domain."""
+        """Nodes of a domain for `counts` members of each kind."""
         depth, path = domain
         return self.on_nodes(self._domains.nodes[depth][path], counts, self._slots_in(domain))

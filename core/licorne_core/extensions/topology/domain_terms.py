@@ -1,4 +1,4 @@
-"""What gangs say of the domains of their nodes, and the domains that they are tried in."""
+"""Terms of gangs about the domains of their nodes, and the domains in which they are tried."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -8,11 +8,11 @@ from licorne_core.extensions.topology.terms import SLICE, TOPOLOGY, read_slice, 
 from licorne_core.messages.together import TogetherCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gang
-from licorne_core.model.claims import KeptRoom
+from licorne_core.model.claims import MemberRoom
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.gang_packing import Beside, PackingEffort
-from licorne_core.scheduling.gang_sets import Bundle, Kind, NodeSets, NodeTerms, SetSearch, no_place
+from licorne_core.scheduling.gang_sets import Bundle, MemberKind, NodeSets, NodeTerms, SetSearch, no_place
 from licorne_core.scheduling.gang_slots import Slots
 from licorne_core.values.errors import Refusal, Rejected, shown
 from licorne_core.values.ids import AppId
@@ -21,15 +21,16 @@ from licorne_core.values.ids import AppId
 class DomainTerms(NodeTerms):
     """Terms of a gang about the domains of its nodes.
 
-    All members have to be in one domain of the `level`, if that is `required`; if not, it is the narrowest
-    domain that fits, from that level up to the whole partition. An empty level is the whole partition. Each
-    `slice_size` members of one task group have to be in one domain of `slice_level`; 0 for no gang slices.
+    All members have to be in one domain of the `level`, if that is `required`; if not, they are in the
+    narrowest domain that fits, from that level up to the whole partition. An empty level is the whole
+    partition. Each `slice_size` members of one task group have to be in one domain of `slice_level`; 0 for no
+    gang slices.
     """
 
     def __init__(
         self, book: DomainBook, level: str, slice_size: int, slice_level: str, *, required: bool
     ) -> None:
-        """In the domains of a partition, which may have other levels later."""
+        """Create terms in the domains of a partition, whose levels may change later."""
         self._book = book
         self.level = level
         self.required = required
@@ -42,7 +43,7 @@ class DomainTerms(NodeTerms):
         return self.required or self.slice_size > 0
 
     def sets(self, app: Application) -> NodeSets | str:
-        """The domains of the required level, or the whole partition; a text for a level that is not there."""
+        """The domains of the required level, or the whole partition; a text if the level does not exist."""
         domains = self._book.current()
         depth, slice_depth = domains.depth(self.level), domains.depth(self.slice_level)
         if min(depth, slice_depth) < 0:
@@ -61,7 +62,7 @@ class DomainTerms(NodeTerms):
         paths = _held(app, self._book.nodes, domains, depth) if depth > 0 else None
         return [domains.nodes[depth].get(path, {}) for path in paths or ()]
 
-    def no_node(self, app_id: AppId, room: KeptRoom | None) -> TogetherCheck:
+    def no_node(self, app_id: AppId, room: MemberRoom | None) -> TogetherCheck:
         """The reason of a member that finds no node in its domain."""
         path = "" if room is None else room.where
         where = f"domain {path}" if path else "the domain of its gang"
@@ -69,7 +70,7 @@ class DomainTerms(NodeTerms):
 
 
 def read_terms(book: DomainBook, tags: Mapping[str, str]) -> DomainTerms | None:
-    """Terms of a gang; None for tags without any. Raises Rejected as the readers."""
+    """Terms of a gang by its tags; None for tags without any. Raises Rejected for invalid ones."""
     if TOPOLOGY not in tags and SLICE not in tags:
         return None
     level, required = read_topology(tags)
@@ -102,7 +103,7 @@ def check_terms(app_id: AppId, gang: Gang, levels: Sequence[str]) -> None:
 
 
 def _held(app: Application, nodes: NodeBook, domains: Domains, depth: int) -> list[Path] | None:
-    """Paths of the domains that have members of the gang already; None if there are none."""
+    """Paths of the domains of present members of the gang; None if there are none."""
     if not (depth and app.allocation_count):
         return None
     held: dict[Path, None] = {}
@@ -115,17 +116,17 @@ def _held(app: Application, nodes: NodeBook, domains: Domains, depth: int) -> li
 
 
 class DomainSets(NodeSets):
-    """The domains in one of which all members of a gang have to be, for each by its path."""
+    """The domains, by path, of which one has to contain all members of a gang."""
 
     def __init__(self, inside: Inside) -> None:
-        """Of the depths that the terms allow."""
+        """Use the depths that the terms allow."""
         self._inside = inside
         self._domains = inside.domains
         self.layout = inside.domains
         self.stamp = inside
 
     def names(self) -> Iterable[Path]:
-        """Paths of the domains that have members, or else of all domains of the last depth, in order."""
+        """Paths of the domains of present members, or else of all domains of the last depth, in order."""
         last = self._inside.last
         return self._inside.held[last] or sorted(self._domains.nodes[last])
 
@@ -134,16 +135,16 @@ class DomainSets(NodeSets):
         return self._domains.nodes[self._inside.last].get(key, {})
 
     def key_of(self, node: Node) -> Path | None:
-        """Path of the domain of the last depth that the node is in."""
+        """Path of the domain of the node at the last depth; None for none."""
         domain = self._domains.domain_of(node, self._inside.last)
         return None if domain is None else domain[1]
 
     def bundles(self, members: Sequence[int]) -> list[Bundle]:
-        """So many members of each kind, in gang slices if there are any."""
+        """The members of each kind, in gang slices if there are any."""
         return slices_of(members, self._inside.slice_size) or super().bundles(members)
 
     def parts(self, key: Path) -> Sequence[Collection[Node]]:
-        """The domains of the level of gang slices that are inside."""
+        """The domains of the level of gang slices inside the domain."""
         inside = self._inside
         if not inside.slice_size:
             return super().parts(key)
@@ -154,6 +155,6 @@ class DomainSets(NodeSets):
         """Empty slots on nodes and in domains."""
         return DomainSlots(self._domains)
 
-    def search(self, kinds: Sequence[Kind], beside: Beside, effort: PackingEffort) -> SetSearch:
-        """A search from the level of the gang's terms up to the last that they allow."""
+    def search(self, kinds: Sequence[MemberKind], beside: Beside, effort: PackingEffort) -> SetSearch:
+        """A search from the level of the gang's terms up to the last level that they allow."""
         return DomainSearch(self._inside, kinds, beside, effort)

@@ -1,4 +1,4 @@
-"""Domains: nodes that agree in their attributes down to one level; and what each takes.
+"""Domains: nodes with equal attributes down to one level; and their slots.
 
 The levels are names of node attributes, the widest first. A domain's path has the values of the attributes
 from the widest level down to its own. A node without the attribute of a level is in no domain of that
@@ -13,13 +13,13 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.gang_slots import Slots
 
 Path = tuple[str, ...]
-"""Values of the attributes, an empty one for an attribute that the node lacks."""
+"""Values of the attributes; empty for an attribute that the node lacks."""
 
 Domain = tuple[int, Path]
 """A domain by its depth and path."""
 
 EVERYTHING: Domain = (0, ())
-"""The whole partition."""
+"""The domain of the whole partition, at depth 0."""
 
 
 class Domains:
@@ -40,13 +40,13 @@ class Domains:
             self.add(node)
 
     def depth(self, level: str) -> int:
-        """Depth of a level, 0 for no name; -1 for a level that the partition does not have."""
+        """Depth of a level, 0 for an empty name; -1 for a level that the partition does not have."""
         if not level:
             return 0
         return self.levels.index(level) + 1 if level in self.levels else -1
 
     def paths(self, node: Node) -> list[Domain]:
-        """All domains that the node is in, the whole partition first; those that it was in, if it is gone."""
+        """All domains of the node, the whole partition first; for a removed node, its former ones."""
         return self._paths.get(node) or self._paths_of(node)
 
     def _paths_of(self, node: Node) -> list[Domain]:
@@ -56,19 +56,19 @@ class Domains:
         return found
 
     def domain_of(self, node: Node, depth: int) -> Domain | None:
-        """The domain of that depth that the node is in; None for a node that is in none."""
+        """The domain of the node at that depth; None for a node in none."""
         values = tuple(node.attributes.get(level, "") for level in self.levels[:depth])
         return (depth, values) if not depth or values[-1] else None
 
     def add(self, node: Node) -> None:
-        """Take a node in."""
+        """Add a node."""
         self._grouped.clear()
         paths = self._paths[node] = self._paths_of(node)
         for depth, path in paths:
             self.nodes[depth].setdefault(path, {})[node] = None
 
     def remove(self, node: Node) -> None:
-        """Remove a node, if it is known, and domains that have no other."""
+        """Remove a node, if it is here, and domains without another node."""
         self._grouped.clear()
         for depth, path in self._paths.pop(node, ()):
             there = self.nodes[depth][path]
@@ -79,8 +79,8 @@ class Domains:
     def grouped(self, outer: int, inner: int) -> dict[Path, list[Domain]]:
         """The domains of the inner depth by the path of the domain of the outer depth, each in order.
 
-        A domain that is itself inside of one of the inner depth has itself, and none if it is in none.
-        It is derived once as long as the nodes are the same, and never changed.
+        A domain that is not larger than one of the inner depth has itself, if it is in one, or else none.
+        The result is cached while the nodes are the same, and never changed.
         """
         known = self._grouped.get((outer, inner))
         if known is None:
@@ -98,18 +98,18 @@ class Domains:
 
 
 class DomainBook:
-    """The domains of one partition by the levels of its configuration, once somebody has asked for one."""
+    """The domains of one partition by the levels of its configuration, created at the first use."""
 
     def __init__(self, nodes: NodeBook) -> None:
-        """Of these nodes, without levels."""
+        """Use these nodes, without levels."""
         self.nodes = nodes
         self.levels: tuple[str, ...] = ()
-        """Names of the attributes by which nodes are in domains, the widest first."""
+        """Names of the attributes that define domains, the widest first."""
         self._domains: Domains | None = None
         self._births = 0
 
     def current(self) -> Domains:
-        """The domains; they are derived anew when the levels are others than before."""
+        """The domains; they are derived anew after a change of the levels."""
         self.nodes.refusals_count = True
         births, _ = self.nodes.made_of
         domains = self._domains
@@ -121,13 +121,13 @@ class DomainBook:
         self._births = births
         return domains
 
-    def went(self, node: Node) -> None:
-        """A node is gone."""
+    def remove(self, node: Node) -> None:
+        """Remove a node."""
         if self._domains is not None:
             self._domains.remove(node)
 
     def clear(self) -> Iterator[int]:
-        """The partition is gone: forget its domains, step by step."""
+        """Drop the domains of a removed partition, step by step."""
         domains, self._domains = self._domains, None
         for nodes in domains.nodes if domains is not None else ():
             while nodes:
@@ -136,7 +136,7 @@ class DomainBook:
 
 
 class DomainSlots(Slots):
-    """The slots for one class, on nodes and in domains."""
+    """The slots for one class, by node and by domain."""
 
     __slots__ = ("_by_slots", "_domains", "sums")
 
@@ -145,19 +145,19 @@ class DomainSlots(Slots):
         super().__init__()
         self._domains = domains
         self.sums: list[dict[Path, int]] = [{} for _ in range(len(domains.levels) + 1)]
-        """The domains with slots, by depth and path."""
+        """Number of slots of the domains, by depth and path."""
         self._by_slots: dict[int, list[tuple[int, Path]]] = {}
 
     def with_slots(self, depth: int, least: int) -> Sequence[tuple[int, Path]]:
-        """The domains of a depth with at least so many slots, those with the fewest first, then by path."""
+        """The domains of a depth with at least `least` slots, those with the fewest first, then by path."""
         known = self._by_slots.get(depth)
         if known is None:
-            # From now on it follows each change.
+            # From now on it is updated with each change.
             known = self._by_slots[depth] = sorted((slots, path) for path, slots in self.sums[depth].items())
         return known[bisect_left(known, (least, ())) :]
 
     def moved(self, node: Node, more: int) -> None:
-        """The node, and each domain that it is in, has so many more slots than before."""
+        """Note that the slots of the node, and of each of its domains, have changed by `more`."""
         for depth, path in self._domains.paths(node):
             sums = self.sums[depth]
             before = sums.get(path, 0)

@@ -1,4 +1,4 @@
-"""The domains and the lost places of one partition, and their part at each point."""
+"""The domains and the lost places of one partition, and the points of topology."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -21,7 +21,7 @@ from licorne_core.values.ids import AppId
 
 
 class Topology(Extension):
-    """Each application whose gang has terms about domains has its bit; others lose no places."""
+    """Each application whose gang has terms about domains has the bit; only those have lost places."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without lost places."""
@@ -30,44 +30,44 @@ class Topology(Extension):
         self.places = LostPlaces(context, self.domains)
 
     def configure(self, config: PartitionConfig) -> None:
-        """Nodes are in domains by the levels of root."""
+        """Set the levels of root."""
         self.domains.levels = config.root.settings.of(NAME, ())
 
     def node_terms(self, tags: Mapping[str, str]) -> DomainTerms | None:
-        """The terms that the tags of a new application say."""
+        """The terms of a new application, by its tags."""
         return read_terms(self.domains, tags)
 
     def joining(self, app_id: AppId, gang: Gang) -> None:
-        """Terms need a gang, and levels that are there."""
+        """Check that terms have a gang, and existing levels."""
         check_terms(app_id, gang, self.domains.levels)
 
-    def follow(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
-        """What a gang with terms loses is of interest."""
+    def apply_leaf(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
+        """Set the bit of an application whose gang has terms."""
         if isinstance(app.gang.terms, DomainTerms):
             app.interests |= self.bit
         return iter(())
 
     def freed(self, app: Application, request: Request, now: float) -> None:
-        """A member goes, perhaps with its node."""
+        """Note the place of a lost member."""
         self.places.lost(app, request, now)
 
     def seek(self) -> None:
-        """Find nodes for places that have none."""
+        """Find nodes for places without one."""
         self.places.seek()
 
-    def went(self, node: Node) -> None:
-        """No domain has it any more."""
-        self.domains.went(node)
+    def node_lost(self, node: Node) -> None:
+        """Remove the node from its domains."""
+        self.domains.remove(node)
 
-    def gone(self, app: Application) -> None:
-        """It needs no places; nor do others if it is its partition that has gone."""
+    def app_gone(self, app: Application) -> None:
+        """Drop its places; all places if its partition was removed."""
         if app.app_id in self.context.applications:
             self.places.forget(app)
         else:
             app.gang.rooms.clear()
 
     def dispose(self) -> Iterator[int]:
-        """Nothing leads from places and domains to applications and nodes."""
+        """Drop references from places and domains to applications and nodes."""
         self.places.clear()
         yield 1
         yield from self.domains.clear()
@@ -78,7 +78,7 @@ class Topology(Extension):
 
 
 def topology_of(partition: Partition) -> Topology:
-    """That of the partition."""
+    """The topology of the partition."""
     own = partition.points.named(NAME)
     assert isinstance(own, Topology)
     return own

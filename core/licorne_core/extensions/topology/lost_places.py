@@ -1,15 +1,15 @@
 """Places of gang members that were lost with their nodes.
 
-When a member of a topology gang goes with its node, or while its node is not schedulable, its place is
-noted: the task group, and the domain that the next member of that task group belongs in. For gang slices
-this is the domain of the slice, or else that of the gang. For `topology.swap-seconds` the amounts are kept
-free on one node of the domain: the first in node order that has the room, as soon as one has, that is not
-reserved, and that the RM has not refused. The RM is asked about it in the name of a member of the same class
-that runs. If it refuses the room is kept on another node; while it is silent the room stays. No other member
-moves.
+When a member of a topology gang ends with its node, or while its node is not schedulable, its place is noted:
+the task group, and the domain to which the next member of that task group is bound. For gang slices this is
+the domain of the slice, or else that of the gang. For `topology.swap-seconds` the amounts are reserved on one
+node of the domain: the first in node order that has the room, as soon as one has, that is not reserved for
+another ask, and that the RM has not refused. The RM is asked about it in the name of a running member of the
+same class. If it refuses, the room is reserved on another node; while it does not answer, the room stays. No
+other member moves.
 
-The next ask of the task group takes the place. After the time nothing is kept any more. If the domain is
-required, or the gang has slices, the member still has to be in it; if not, the place is forgotten.
+The next ask of the task group gets the place. After the time nothing is reserved any more. If the domain is
+required, or the gang has slices, the member still has to be in it; if not, the place is dropped.
 """
 
 from collections.abc import Collection
@@ -19,7 +19,7 @@ from licorne_core.extensions.topology.domain_terms import DomainTerms
 from licorne_core.extensions.topology.domains import Domain, DomainBook
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import MAY_GO, Request
-from licorne_core.model.claims import KeptRoom
+from licorne_core.model.claims import MemberRoom
 from licorne_core.model.nodes.node import Node, is_out, refuses
 from licorne_core.scheduling.gang_sets import rank_of
 from licorne_core.scheduling.predicates import NodeQuestion
@@ -31,10 +31,10 @@ from licorne_core.values.resources import charge, refund
 from licorne_core.values.timers import Due, Timer
 
 MOST_SOUGHT = 32
-"""Most places for which a node is sought in one turn."""
+"""Most places for which a node is searched in one turn."""
 
 
-class LostPlace(KeptRoom):
+class LostPlace(MemberRoom):
     """Place of one lost member."""
 
     __slots__ = (
@@ -51,7 +51,7 @@ class LostPlace(KeptRoom):
     )
 
     def __init__(self, places: "LostPlaces", app: Application, request: Request, domain: Domain) -> None:
-        """Create one of these places that is to be kept, on no node yet."""
+        """Create a place for which room is to be reserved, on no node yet."""
         self._all = places
         self.app = app
         self.key: AllocationKey = request.key
@@ -60,21 +60,21 @@ class LostPlace(KeptRoom):
         self.domain = domain
         self.where = "/".join(domain[1])
         self.is_kept = True
-        """True while amounts are to be kept free for it."""
+        """True while amounts are to be reserved for it."""
         self.node: Node | None = None
-        """The node on which they are."""
+        """The node on which they are reserved; None for none."""
         self.request: Request | None = None
 
     @property
     def is_lost(self) -> bool:
         """True if it has no node, or its node takes no asks any more, or the RM has refused it.
 
-        Where the RM is silent about its node it is silent about others: it stays there, and is asked again.
+        A missing answer of the RM is no reason to change the node: the RM is asked again.
         """
         return self.node is None or not self.node.schedulable or refuses(self.node, self.ask_class)
 
     def running(self) -> Request | None:
-        """A member like the lost one that runs."""
+        """A running member of the lost one's class; None for none."""
         for request in self.app.requests.values():
             is_like = request.ask.ask_class == self.ask_class and request.state in MAY_GO
             if is_like and request.ask.task_group == self.task_group:
@@ -82,34 +82,34 @@ class LostPlace(KeptRoom):
         return None
 
     def nodes(self) -> Collection[Node]:
-        """The nodes of its domain."""
+        """The nodes of the domain in which it was placed."""
         return self._all.nodes_in(self.domain)
 
     def hold_for(self, request: Request) -> None:
-        """Hold it for an assumed ask; others go elsewhere until the RM has answered."""
+        """Hold it for an assumed ask; other asks go to other nodes until the RM has answered."""
         self.request = request
         self._all.retry(self)
 
     def put_back(self) -> None:
-        """Its ask is assumed no more."""
+        """Free it for other asks, as its ask is not assumed any more."""
         self.request = None
         self._all.retry(self)
 
     def end(self) -> None:
-        """It is taken, or of no use any more."""
+        """End it: it was used, or is not needed any more."""
         self._all.drop(self)
         self._all.retry(self)
 
 
 _Like = dict[tuple[Application, str, AskClass], Request | None]
-"""Members like lost ones that run, by application, task group and class; None for none."""
+"""Running members of the classes of lost ones, by application, task group and class; None for none."""
 
 
 class LostPlaces:
     """The lost places of one partition, in the order of the losses.
 
-    Always true: each is in the list of its application; one that is kept has a deadline, and its amounts are
-    kept on its node, if it has one.
+    Always true: each is in the list of its application; one with `is_kept` has a deadline, and its amounts
+    are reserved on its node, if it has one.
     """
 
     def __init__(self, context: CheckContext, domains: DomainBook) -> None:
@@ -123,19 +123,19 @@ class LostPlaces:
         self.present: dict[LostPlace, None] = {}
         """All places, in the order of the losses."""
         self._by_timer: dict[Timer, list[LostPlace]] = {}
-        """Places by deadline: those of one key have one deadline."""
+        """Places by deadline: those of one key share one."""
         self._sought_at: tuple[int, int] | None = None
-        """The changes of nodes and the answers up to which nodes were sought for all places."""
+        """Numbers of changes of nodes and of answers at the last search for all places."""
 
     def lost(self, app: Application, request: Request, now: float) -> None:
-        """Note the place of a member that goes, if its node is of no use any more."""
+        """Note the place of an ending member, if its node cannot be used any more."""
         terms, allocation = app.gang.terms, request.allocation
         if not isinstance(terms, DomainTerms) or allocation is None:
             return
         if not app.gang.has(request.ask.task_group):
             return
         if app.gang.units is not None:
-            # It is filled up to a whole unit.
+            # The gang is filled up to a whole unit.
             return
         node = self._nodes.by_id[allocation.node_id]
         domains = self._domains.current()
@@ -152,9 +152,9 @@ class LostPlaces:
         self.retry(place)
 
     def seek(self) -> None:
-        """Find nodes for kept places that have none, or whose node takes no asks any more.
+        """Find nodes for places without one, or whose node takes no asks any more.
 
-        The RM is asked about a node where it has a say and none of its answers counts.
+        The RM is asked about a node if there is a predicate and none of its answers is valid.
         """
         now = (self._nodes.changed.count, self._predicates.closed_checks)
         if self._sought_at == now:
@@ -171,14 +171,14 @@ class LostPlaces:
                 sought.append(place)
             is_full = not self._ask(place, like) or is_full
             if len(sought) >= MOST_SOUGHT:
-                # The others have their turn in the next one.
+                # The other places are first in the next turn.
                 for one in sought:
                     self.present[one] = self.present.pop(one)
                 return
         self._sought_at = None if is_full else now
 
     def overdue(self, app: Application, key: AllocationKey) -> None:
-        """End the time for which a place is kept."""
+        """End the time for which a place is reserved."""
         terms: DomainTerms | None = app.gang.terms
         places = list(self._by_timer[_timer(app, key)])
         for place in places:
@@ -189,7 +189,7 @@ class LostPlaces:
         self._retry_asks(app, {place.task_group for place in places})
 
     def drop(self, place: LostPlace) -> None:
-        """Forget a place."""
+        """Remove a place, and what is reserved for it."""
         self._leave_node(place)
         del place.app.gang.rooms[place], self.present[place], self._rooms[place]
         timer = timer_of(place)
@@ -201,27 +201,27 @@ class LostPlaces:
             del self._by_timer[timer]
 
     def forget(self, app: Application) -> None:
-        """Forget the places of an application that has ended."""
+        """Drop the places of an application that has ended."""
         for place in list(app.gang.rooms):
             self.drop(place)
 
     def clear(self) -> None:
-        """Forget all, as the partition is gone."""
+        """Drop all, as the partition was removed."""
         self.present.clear()
         self._rooms.clear()
         self._by_timer.clear()
 
     def retry(self, place: LostPlace) -> None:
-        """Retry the asks that a change of the place concerns."""
+        """Retry the asks that a change of the place affects."""
         self._retry_asks(place.app, {place.task_group})
 
     def _retry_asks(self, app: Application, task_groups: Collection[str]) -> None:
-        """Retry the asks that a change of places of these task groups concerns."""
+        """Retry the asks that a change of places of these task groups affects."""
         self._wakeups.waiting.try_members(app, task_groups)
         self._dirty.mark_due(app)
 
     def nodes_in(self, domain: Domain) -> Collection[Node]:
-        """The nodes of a domain, which may be of levels that are not there any more."""
+        """The nodes of a domain, which may be of levels that do not exist any more."""
         depth, path = domain
         nodes = self._domains.current().nodes
         return nodes[depth].get(path, {}) if depth < len(nodes) else ()
@@ -241,9 +241,10 @@ class LostPlaces:
             self._wakeups.waiting.try_members(place.app)
 
     def _ask(self, place: LostPlace, like: _Like) -> bool:
-        """Ask the RM about the node of the place, if it has a say; False if it owes too many answers.
+        """Ask the RM about the node of the place, if there is a predicate; False if too many checks are open.
 
-        It is asked in the name of a member like the lost one that runs. Places of one class share a question.
+        It is asked in the name of a running member of the lost one's class. Places of one class share a
+        question.
         """
         node, predicates = place.node, self._predicates
         if node is None or not predicates.is_needed(place.ask_class, node, allocate=False):

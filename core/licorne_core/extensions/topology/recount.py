@@ -1,7 +1,7 @@
 """The invariant of lost places (`lost_places.py`).
 
-P1  A lost place and its application, which is there and of interest, know each other. One that is kept has a
-    deadline, and the others have no node.
+P1  A lost place and its application, which is present and has the bit, refer to each other. A place with
+    `is_kept` has a deadline, and the others have no node.
 """
 
 from licorne_core.extensions.topology import NAME

@@ -3,11 +3,14 @@
 from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from heapq import nlargest
 
 from licorne_core.extensions.topology.domains import Domain, Domains
 from licorne_core.extensions.topology.extension import topology_of
+from licorne_core.model.apps.application import Asking
 from licorne_core.model.nodes.node import Node
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.checks import EVER_FITS
 from licorne_core.scheduling.gang_packing import slots_on
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId
@@ -15,7 +18,13 @@ from licorne_core.values.resources import Resources, add
 from licorne_core.values.slices import in_runs
 
 STEP = 250
-"""Nodes, allocations and groups that are looked at before the reader may pause."""
+"""Nodes, allocations and applications that are examined before the reader may pause."""
+
+LOOKS_OF_A_GROUP = 5
+"""A group of asks costs as much as so many of these."""
+
+SHAPES = 4
+"""Shapes of waiting asks that are tried on the nodes, the largest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +34,7 @@ class DomainReport:
     `path` has the values of the attributes from the widest level down, such as ``zone-a/rack-1``. The
     amounts are those of its nodes, `available` those of the schedulable ones. `slots` is the number of
     members of the report's shape that fit now. `members` is the number of members of topology gangs that
-    run or keep room there.
+    run or reserve room there.
     """
 
     level: str
@@ -42,8 +51,8 @@ class DomainReport:
 class TopologyReport:
     """The levels of a partition, the widest first, and its domains, each before those inside.
 
-    `shape` is what one member wants; empty if nothing waits and none was given: then there are no slots.
-    `unasked` is true if the RM judges nodes: it was not asked, and the slots are by amounts alone.
+    `shape` is the size of one member; empty if nothing waits and none was given: then there are no slots.
+    `unasked` is true if there is a predicate: the RM was not asked, and the slots are by amounts alone.
     """
 
     levels: tuple[str, ...]
@@ -55,9 +64,9 @@ class TopologyReport:
 def topology(
     partition: Partition, level: str = "", shape: Resources | None = None
 ) -> Iterator[TopologyReport | None]:
-    """The domains of a level, or of all; a None before it wherever the reader may pause.
+    """The domains of a level, or of all; after a None wherever the reader may pause.
 
-    Without a `shape` it is that of the first waiting topology gang, or else of the largest waiting ask.
+    Without a `shape`, that of the first pending topology gang, or else of the largest pending ask with room.
     """
     levels = topology_of(partition).domains.levels
     if shape is None:
@@ -85,7 +94,7 @@ def topology(
 
 
 def _path_of(domain: Domain) -> tuple[list[str], int]:
-    """Order of the report: that of the paths as they are shown, in which a value may have a slash."""
+    """Sort key of the report: the paths as they are shown, in which a value may have a slash."""
     depth, path = domain
     return "/".join(path).split("/"), depth
 
@@ -140,26 +149,41 @@ def _members(partition: Partition) -> Generator[None, None, Counter[NodeId]]:
 
 
 def _waiting_shape(partition: Partition) -> Generator[None, None, Resources]:
-    """Shape of the first waiting topology gang, or else of the waiting ask with the largest share."""
+    """Shape of the first waiting topology gang, or else of the largest waiting ask that has room now.
+
+    Where none of the largest has room it is that of the largest ask. What can never start does not count.
+    """
     for blocker in partition.wakeups.gangs:
         if blocker.classes:
             return blocker.classes[0].resources
-    total, largest = partition.nodes.total, 0.0
-    found: Resources = {}
+    shares: dict[AskClass, float] = {}
     looks = 0
     for app in list(partition.applications.values()):
         for group in list(app.groups.values()) if app.pending_count else ():
-            shares = (value / total[name] for name, value in group.ask_class.items if total.get(name))
-            share = max(shares, default=0.0) if group.waiting else 0.0
-            if share > largest:
-                largest, found = share, group.ask_class.resources
-            looks += 1
-            if not looks % STEP:
+            if group.waiting and EVER_FITS.obstacle(partition.check_context, Asking(app, group)) is None:
+                shares[AskClass.of(group.ask_class.resources)] = _share(partition, group.ask_class)
+            looks += LOOKS_OF_A_GROUP
+            if looks >= STEP:
+                looks = 0
                 yield
         looks += 1
-        if not looks % STEP:
+        if looks >= STEP:
+            looks = 0
             yield
-    return found
+    largest = nlargest(SHAPES, shares, key=shares.__getitem__)
+    for wanted in largest:
+        for looks, node in enumerate(list(partition.nodes.by_id.values()), 1):
+            if slots_on(node, wanted):
+                return wanted.resources
+            if not looks % STEP:
+                yield
+    return largest[0].resources if largest else {}
+
+
+def _share(partition: Partition, wanted: AskClass) -> float:
+    """The largest share of the partition that such an ask wants of a resource."""
+    total = partition.nodes.total
+    return max((value / total[name] for name, value in wanted.items if total.get(name)), default=0.0)
 
 
 def levels(partition: Partition) -> Iterator[str]:

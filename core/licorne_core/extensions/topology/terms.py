@@ -1,4 +1,4 @@
-"""Tags of applications whose gangs have terms about topology domains, and what they say."""
+"""Tags of applications whose gangs have terms about topology domains, and their readers."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,10 +7,10 @@ from licorne_core.values.errors import Refusal, Rejected, shown
 from licorne_core.values.tags import MOST_DIGITS
 
 TOPOLOGY: Final = "licorne/topology"
-"""The level of whose domains a gang has to be, or had better be, in one: ``required=rack``."""
+"""Tag with the level: all members are in one domain of it if required or possible: ``required=rack``."""
 
 SLICE: Final = "licorne/slice"
-"""Number of gang members that have to be in one domain of a level: ``size=18,level=nvlink``."""
+"""Tag with the number of members that have to be in one domain of a level: ``size=18,level=nvlink``."""
 
 MAX_SLICE: Final = 100_000
 MAX_LEVEL_NAME: Final = 256
@@ -20,7 +20,7 @@ def read_topology(tags: Mapping[str, str], name: str = TOPOLOGY) -> tuple[str, b
     """The level, and True if it is required; an empty level without the tag.
 
     Raises:
-        Rejected: the value is something else.
+        Rejected: the value is invalid.
     """
     text = tags.get(name)
     if text is None:
@@ -36,7 +36,7 @@ def read_slice(tags: Mapping[str, str], name: str = SLICE) -> tuple[int, str]:
     """Size and level of gang slices; a size of 0 without the tag.
 
     Raises:
-        Rejected: the value is something else.
+        Rejected: the value is invalid.
     """
     text = tags.get(name)
     if text is None:
@@ -53,5 +53,5 @@ def read_slice(tags: Mapping[str, str], name: str = SLICE) -> tuple[int, str]:
 
 
 def is_level(name: str) -> bool:
-    """True if tags can name a level so."""
+    """True if tags can name a level by this name."""
     return 0 < len(name) <= MAX_LEVEL_NAME and not any(letter in name for letter in "=, ")

@@ -79,7 +79,7 @@ class Placed:
 
 @dataclass(slots=True, init=False)
 class Freed:
-    """An allocation ended; `detail` is one of the ALLOC_ ones.
+    """An allocation ended; `detail` is one of the details ALLOC_*.
 
     `completing`: its application entered Completing with it. `ask_gone`: the ask ended as well.
     """
@@ -127,32 +127,32 @@ class Freed:
         return records
 
 
-class Room(NamedTuple):
-    """Words of events for an ask that fits a bound again, and for one that exceeds it."""
+class BoundTexts(NamedTuple):
+    """Texts of events for an ask that fits a bound again, and for one that exceeds it."""
 
     fits: str
     exceeds: str
 
 
-USER_ROOM = Room("fits in the available user quota", "exceeds the available user quota")
-"""The limits of a user and its groups."""
+USER_ROOM = BoundTexts("fits in the available user quota", "exceeds the available user quota")
+"""Texts for the limits of a user and its groups."""
 
 
-def queue_room(path: QueuePath) -> Room:
-    """The maxima of a leaf and of the queues above it."""
-    return Room(f"has become schedulable in queue '{path}'", f"does not fit in queue '{path}'")
+def queue_room(path: QueuePath) -> BoundTexts:
+    """Texts for the maxima of a leaf and of the queues above it."""
+    return BoundTexts(f"has become schedulable in queue '{path}'", f"does not fit in queue '{path}'")
 
 
 @dataclass(slots=True)
 class RoomChanged:
     """An ask exceeds what is `available` in a bound; with None, it fits again.
 
-    Where a maximum is reached, that changes with every allocation.
+    While a maximum is reached, the available amounts change with every allocation.
     """
 
     time: float
     ask: Ask
-    room: Room
+    room: BoundTexts
     available: Resources | None
 
     count = 1
@@ -167,12 +167,12 @@ class RoomChanged:
 
 
 def cancelled(time: float, ask: Ask, detail: EventDetail) -> EventRecord:
-    """REQUEST_CANCEL or REQUEST_TIMEOUT (`detail`) remove: the ask is not wanted any more."""
+    """REQUEST_CANCEL or REQUEST_TIMEOUT, remove: the ask was withdrawn, or timed out, by `detail`."""
     return _of_ask(time, ask, EventChange.REMOVE, detail)
 
 
 def allocation_resized(time: float, owner: Owner, grown: Resources, shrunk: Resources) -> list[EventRecord]:
-    """Usage of user and group, added and then removed, of an allocation that has another size."""
+    """Usage of user and group, first added and then removed, as an allocation has changed its size."""
     return [
         record
         for size, change in ((grown, EventChange.ADD), (shrunk, EventChange.REMOVE))
@@ -182,7 +182,7 @@ def allocation_resized(time: float, owner: Owner, grown: Resources, shrunk: Reso
 
 
 def failed_on_rm(time: float, ask: Ask, failures: int, until: float) -> EventRecord:
-    """REQUEST: the RM failed to run the ask so often in a row, and it backs off until then."""
+    """REQUEST: the RM failed to run the ask this number of times in a row; it backs off until then."""
     times = "once" if failures == 1 else f"{failures} times in a row"
     delay = f"{until - time:.3f}".rstrip("0").rstrip(".")
     return _request(
@@ -210,7 +210,7 @@ def victim_preempted(
 
 
 def checkpoint_in_future(time: float, ask: Ask, checkpoint: float) -> EventRecord:
-    """REQUEST: the RM has said a checkpoint that has not been reached; now counts."""
+    """REQUEST: the RM reported a checkpoint in the future; the present time counts in its place."""
     late = f"{checkpoint - time:.3f}".rstrip("0").rstrip(".")
     return _request(time, ask, f"Checkpoint lies {late} s in the future and is taken as now")
 

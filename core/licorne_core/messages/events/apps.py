@@ -64,7 +64,7 @@ def app_moved(
 
 
 def operator_acted(time: float, app_id: AppId, state: str, message: str) -> list[EventRecord]:
-    """The present state's event again, with what an operator did; none for a new application."""
+    """The present state's event once more, with the operator's act as message; none for a new application."""
     return [state_entered(time, app_id, state, message)] if state in _STATES else []
 
 
@@ -96,12 +96,12 @@ def usage_changed(
 
 
 def state_entered(time: float, app_id: AppId, state: str, message: str) -> EventRecord:
-    """The state's event, set; `message` is the event that led there, or a reason."""
+    """The event of the entered state, set; `message` is its cause: an application's event, or a reason."""
     return EventRecord(time, EventType.APP, app_id, EventChange.SET, _STATES[state], message=message)
 
 
 def may_run_changed(time: float, app_id: AppId, bound: Bound, *, may_run: bool) -> EventRecord:
-    """APP_CANNOTRUN_QUEUE, APP_RUNNABLE_QUEUE, or the same with QUOTA: an accepted application."""
+    """APP_CANNOTRUN_QUEUE or APP_RUNNABLE_QUEUE of an accepted application, or the same with QUOTA."""
     return EventRecord(time, EventType.APP, app_id, detail=_MAY_RUN[bound, may_run])
 
 

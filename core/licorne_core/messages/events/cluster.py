@@ -63,7 +63,7 @@ def schedulable_changed(time: float, node_id: NodeId, *, schedulable: bool) -> E
 
 
 def operator_acted(time: float, of: EventType, name: str, text: str) -> EventRecord:
-    """NODE or QUEUE set, without details: an operator has done something to it by hand."""
+    """NODE or QUEUE set, without details; `text` says what an operator has done to it by hand."""
     return EventRecord(time, of, name, EventChange.SET, message=text)
 
 

@@ -114,7 +114,7 @@ class EventRecord:
         self.resource = resource
 
     def __repr__(self) -> str:
-        """All that it says."""
+        """All fields, for failing tests and logs."""
         return (
             f"EventRecord({self.type.name}, {self.object_id!r}, {self.time!r}, "
             f"{self.change.name}, {self.detail.name}, {self.reference_id!r}, {self.message!r}, "

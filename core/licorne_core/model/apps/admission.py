@@ -1,4 +1,4 @@
-"""What is read of a new application before it has a leaf: its user, and if it must be taken (spec § 3)."""
+"""Checks of a new application before it has a leaf: its user, and whether it is forced (spec § 3)."""
 
 from licorne_core.messages.commands import NewApplication
 from licorne_core.values.errors import Refusal, Rejected, shown

@@ -14,7 +14,7 @@ from licorne_core.model.apps.gang import Gang
 from licorne_core.model.apps.groups import AgedAsks, AskGroup
 from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, Request
 from licorne_core.model.apps.states import TRANSITIONS, AppEvent
-from licorne_core.model.quotas import Quota, SharedQuota, Tally, Tracker
+from licorne_core.model.quotas import ApplicationTotals, Quota, SharedQuota, Tracker
 from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.ids import AllocationKey, AppId, QueuePath, UserGroup
@@ -24,10 +24,10 @@ from licorne_core.values.rm_caps import GROUP_BYTES, Holdings
 from licorne_core.values.timers import Timers
 
 IDLE_GROUPS = 16
-"""Groups that an application may have before one that becomes empty is forgotten."""
+"""Most groups of an application before an empty one is dropped."""
 
 GroupItem = AskGroup | AgedAsks
-"""Items that an application ranks: groups, and their requests when no node takes their asks."""
+"""Items that an application ranks: groups, and the requests for a remedy of groups that fit no node."""
 
 
 @dataclass(slots=True, init=False, eq=False)
@@ -35,8 +35,8 @@ class Application:
     """An application's own books. Nothing here knows of queues, nodes or other applications.
 
     Always true: a group is ranked if and only if an ask of it is pending; every pending ask is in
-    its group, unless it is `backing_off`; `pending_count`,
-    `allocation_count` and those about to replace a placeholder are all its requests.
+    its group, unless it is `backing_off`; `pending_count`, `allocation_count` and the requests that are
+    about to replace a placeholder add up to all its requests.
     """
 
     app_id: AppId
@@ -44,49 +44,49 @@ class Application:
     tags: Mapping[str, str]
     state: AppState
     state_log: list[tuple[float, AppState]]
-    """The states that it entered, each with the time in unix seconds."""
+    """The states that it has entered, each with the time in unix seconds."""
     queue_path: QueuePath
     leaf: Any
-    """The queue that it is in; None for one that was never placed."""
+    """The queue that it is in; None for an application that was never placed."""
     submission_time: float
     """Time at which it, or the oldest of its asks, was submitted, in unix seconds."""
     start_time: float
-    """Time at which it ran first, in unix seconds; 0 before."""
+    """Time at which it first entered Running, in unix seconds; 0 before."""
     finished_time: float
     """Time at which it completed, failed or was rejected, in unix seconds; 0 before."""
     backing_off: dict[AllocationKey, Request]
-    """The pending requests that its RM could not run and that are not tried for a while. They are
-    in no group, so that no pass looks at them."""
+    """Pending requests that back off, as the RM could not run them. They are in no group, so that no pass
+    tries them."""
     deadlines: Timers[AgedAsks]
-    """Times at which groups have asks old enough for a remedy."""
+    """Times at which asks of groups become old enough for a remedy."""
     message: str
     """Reason that it was rejected."""
     failure: str
     """Reason that an operator has ended it; empty if none has."""
     held: OperatorMark | None
-    """Who holds it, so that no ask of it is tried."""
+    """Mark of the operator who holds it, so that none of its asks is tried; None if it is not held."""
     changed: OperatorMark | None
-    """Who gave it the priority or the leaf that it has, if it is not its own."""
+    """Mark of the operator who changed its priority or its leaf; None if nobody did."""
     priority: int | None
-    """The priority that all its asks were given; None for their own."""
+    """The priority that an operator gave all its asks; None for their own."""
     arrivals: int
-    """Number of requests it was given so far."""
+    """Number of its requests so far."""
     holdings: Holdings
-    """Quota use of its RM, which includes its groups and requests."""
-    tally: Tally
+    """The RM's use of its caps, in which its groups and requests count."""
+    tally: ApplicationTotals
     """Totals of all applications of its partition, including this one."""
     footprint: int
-    """Bytes of memory that its tags, groups of users and task groups take, as reckoned."""
+    """Estimated bytes of memory of its tags, groups of users and task groups."""
     requests: dict[AllocationKey, Request]
     """Its requests, from arrival to release; allocated ones in the order of their allocation."""
     pending_count: int
     """Requests that are pending."""
     allocation_count: int
-    """Requests that count in its queues: those that are booked, assumed ones included."""
+    """Requests that count in its queues: all booked ones, assumed ones included."""
     assumed_count: int
     """Requests that are booked while the RM is asked about their nodes."""
     reserved: dict[AllocationKey, Request]
-    """The requests with a reservation: pending ones, and assumed ones whose promise rests."""
+    """Requests with a reservation: pending ones, and assumed ones with a paused promise."""
     pending_total: dict[str, int]
     """Amounts of its pending requests, by resource name."""
     allocated: dict[str, int]
@@ -94,34 +94,38 @@ class Application:
     placeholder_allocated: dict[str, int]
     """Booked amounts of its placeholders, by resource name (spec § 6.2)."""
     placeholder_count: int
-    """Its placeholders that are booked and that the RM knows of."""
+    """Its booked placeholders that are not assumed."""
     highest: dict[str, int]
-    """The most that was booked of either whenever something went (`model/apps/application.py`)."""
+    """Highest real or placeholder usage so far, as of the last decrease; see `most_allocated`."""
     gang: Gang
     """Its task groups; without any for an application that never had a placeholder."""
     groups: dict[object, AskGroup]
-    """Its ask groups by class, task group and kind; a few are kept when they are idle."""
+    """Its ask groups by class, task group and kind; a few idle ones are retained."""
     priorities: PriorityCounts
     """The priorities of its pending requests."""
     interests: int
-    """A bit for each extension that keeps something of it (`points.py`)."""
+    """A bit for each extension that has a rule or state for it (`points.py`)."""
     bonus: int
-    """What an extension adds to the highest priority of its asks, for its own place alone; 0 for nothing."""
+    """What an extension adds to the highest priority of its asks, for the order of applications only; 0 for
+    nothing."""
     raised: int
-    """The priority with the bonus, which the leaf counts beside those of the asks. NO_PRIORITY, and not
+    """The highest priority plus the bonus, which the leaf counts with those of the asks. NO_PRIORITY, and not
     counted, without a bonus."""
     ranking: Ranking[GroupItem]
     """Its groups in the order in which they are tried."""
     blocker: Any
     """Blocker of the whole application (`scheduling/waiting/waiting.py`), if any."""
     blocked_by: tuple[Bound, ...]
-    """Published limits that keep it from starting (spec § 4.12)."""
+    """Limits that keep it from starting, as published last (spec § 4.12)."""
+    peers: Any
+    """The applications of its user among which it is ranked, in a fair leaf (`model/queues/users.py`); None
+    elsewhere, and before it is first ranked."""
     owner: Owner
     """User and group that its usage counts for; set by the limit book."""
     trackers: tuple[Tracker, ...]
     """Trackers of its user and its group; set by the limit book."""
     further: tuple[SharedQuota, ...]
-    """Further quotas, which extensions give it; set by the limit book."""
+    """Quotas of extensions in which it counts; set by the limit book."""
     quotas: tuple[Quota, ...]
     """Quotas of its asks: limited trackers, further ones, queues up to root; set by the limit book."""
 
@@ -135,12 +139,12 @@ class Application:
         gang: Gang | None = None,
         *,
         holdings: Holdings | None = None,
-        tally: Tally | None = None,
+        tally: ApplicationTotals | None = None,
         footprint: int = 0,
     ) -> None:
-        """Create an application for a queue, in unix seconds; `gang` if it wants one."""
+        """Create an application for a queue; `now` is in unix seconds. `gang` is None without a gang."""
         self.holdings = holdings or Holdings()
-        self.tally = tally or Tally()
+        self.tally = tally or ApplicationTotals()
         self.footprint = footprint
         self.app_id = app_id
         self.queue_path = queue_path
@@ -179,6 +183,7 @@ class Application:
         self.ranking = Ranking()
         self.blocker = None
         self.blocked_by = ()
+        self.peers = None
         self.owner = Owner(queue_path, user.user, "")
         self.trackers = ()
         self.further = ()
@@ -192,12 +197,17 @@ class Application:
         )
 
     @property
+    def is_ranked(self) -> bool:
+        """True if asks of it are to be tried."""
+        return self in (self.leaf.ranking if self.peers is None else self.peers)
+
+    @property
     def group(self) -> str:
         """The group of its user that it counts for; empty for none."""
         return self.owner.group
 
     def enter(self, event: AppEvent, now: float) -> bool:
-        """Follow the event; True when the state changed. It may lead nowhere from the present one."""
+        """Follow the event; True if the state changed. The event may have no effect in the present state."""
         state = TRANSITIONS.get((self.state, event), self.state)
         if state is self.state:
             return False
@@ -209,7 +219,7 @@ class Application:
         return True
 
     def group_of(self, ask: Ask) -> AskGroup:
-        """The group of an ask, an empty one if nothing of it is pending."""
+        """The group of an ask: a new one if no ask of it is pending."""
         key = (ask.ask_class, ask.task_group, ask.placeholder)
         group = self.groups.get(key)
         if group is None:
@@ -217,16 +227,16 @@ class Application:
             self.holdings.memory += GROUP_BYTES
         return group
 
-    def placeholder_came(self, ask: Ask) -> None:
-        """Add a placeholder; its task group stays as long as the application."""
+    def placeholder_added(self, ask: Ask) -> None:
+        """Add a placeholder; its task group exists as long as the application."""
         if ask.task_group not in self.gang.groups:
             size = GROUP_BYTES + len(ask.task_group)
             self.footprint += size
             self.holdings.memory += size
-        self.gang.came(ask)
+        self.gang.add_placeholder(ask)
 
     def enqueue(self, group: AskGroup, request: Request, now: float) -> bool:
-        """A request of the group is pending; True when there is something new to try."""
+        """Add a pending request to the group; True if there is something new to try."""
         request.group = group
         place = request.place
         group.push(place)
@@ -239,7 +249,7 @@ class Application:
         return group.heap[0].arrival == request.arrival
 
     def forget_idle(self, group: AskGroup) -> None:
-        """A few groups are kept when they are idle, as asks of the same classes keep coming."""
+        """Drop an idle group if there are many: a few are retained, as asks of their classes come again."""
         group.start_afresh()
         if len(self.groups) > IDLE_GROUPS:
             del self.groups[group.key]
@@ -258,10 +268,10 @@ class Application:
         self.interests = 0
 
     def take(self, request: Request, allocation: Allocation) -> None:
-        """Count a booked request; the last one booked is the last among its requests."""
+        """Count a booked request, as the last of its requests."""
         self.allocation_count += 1
         if self.gang.units is not None and self.gang.has_member(request.ask):
-            self.gang.units.came(request)
+            self.gang.units.add_booked(request)
         requests, key = self.requests, request.ask.key
         requests[key] = requests.pop(key)
         if allocation.request_time < self.submission_time:
@@ -271,16 +281,16 @@ class Application:
                 tracker.applications[self.app_id] = None
 
     def give_back(self, request: Request) -> None:
-        """Count a booked request less."""
+        """Remove a booked request from the counts."""
         self.allocation_count -= 1
         if self.gang.units is not None and self.gang.has_member(request.ask):
-            self.gang.units.went(request)
+            self.gang.units.remove_booked(request)
         if not self.allocation_count:
             for tracker in self.trackers:
                 del tracker.applications[self.app_id]
 
     def pending(self) -> Iterator[Request]:
-        """The requests that are pending, in no order that means anything."""
+        """The pending requests, in no meaningful order."""
         return (request for request in self.requests.values() if request.is_pending)
 
     def booked(self) -> Iterator[Request]:
@@ -300,7 +310,7 @@ class Application:
 
     @property
     def replacing_count(self) -> int:
-        """Requests that are about to replace a placeholder: neither pending nor in its queues."""
+        """Number of requests that are about to replace a placeholder: not pending, and in no queue."""
         return len(self.requests) - self.pending_count - self.allocation_count
 
     def is_idle(self) -> bool:
@@ -309,9 +319,9 @@ class Application:
 
 
 def most_allocated(app: Application) -> Resources:
-    """The most that was ever booked of real allocations or of placeholders, by resource name.
+    """Highest real or placeholder usage so far, by resource name.
 
-    Totals rise with every allocation. So they are looked at when they fall (`note_highest`), and
+    Totals rise with every allocation. So they are compared only when they fall (`note_highest`), and
     here.
     """
     most = dict(app.highest)
@@ -332,20 +342,20 @@ def note_highest(app: Application, items: Items, *, placeholder: bool) -> None:
 
 
 class Asking:
-    """The asks of a group, or one of them; a plain class, as compiled code creates tuples slower."""
+    """Subject of a check: the asks of a group, or one ask. A plain class is created faster than a tuple."""
 
     __slots__ = ("app", "group", "is_reserved", "items", "promise", "request")
 
     def __init__(self, app: Application, group: AskGroup, request: Request | None = None) -> None:
-        """Create a subject; `request` is one ask that may have a reservation or a back-off."""
+        """Create a subject; `request` is the one ask, if it may have a reservation or a back-off."""
         self.app = app
         self.group = group
         self.items: Items = group.together or group.ask_class.items
         self.request = request
         self.is_reserved = request is not None and request.reservation is not None
-        # The amounts reserved for this ask, a `Promise` (spec § 9.4).
+        # The `Promise` of resources to this ask (spec § 9.4).
         self.promise: Any = None if request is None else request.promise
 
     def needs(self, quota: Quota) -> Items:
-        """Amounts needed in a quota, in addition to those reserved there for this ask."""
+        """Amounts needed in a quota, beyond those that are left free there for this ask's promise."""
         return self.items if self.promise is None else self.promise.lacks(quota)

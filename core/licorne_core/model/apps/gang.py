@@ -1,30 +1,29 @@
 """Gang of an application: its task groups, and counts of their placeholders (spec § 6).
 
-A gang is started whole or not at all. Its placeholders are asked for first and keep the room; then
-real allocations take their places one by one.
-
-State tables of an application and its placeholders (spec § 6).
+A gang is started whole or not at all. Its placeholders are requested first and keep the room; then
+real allocations replace them one by one. This module also has the tables of states that tie an application
+to its placeholders (spec § 6).
 
 Theory of operation
 ===================
 
 Three things have states of their own: an application (`states.py`), a placeholder and a real
 request (both `requests.py`). A step of one can oblige another to take a step. All such obligations
-stand below, one table for each pair; the code that follows them decides nothing by itself.
+stand below, one table for each pair; the code that follows them makes no decisions.
 
 A real request meets its placeholder like this:
 
-    real      placeholder     what goes on
+    real      placeholder     step
     PENDING   PLACEHOLDER     a pair is found (`standard/placeholders/`)
-    MATCHED   PLACEHOLDER     the RM is asked about the node; without a need to ask this is left out
-    LINKED    RELEASING       the RM was told to stop the placeholder
-    ALLOCATED RELEASED        the RM has confirmed it, and the real one has the place
+    MATCHED   PLACEHOLDER     the RM is asked about the node; this step is left out if it need not be asked
+    LINKED    RELEASING       the RM was asked to stop the placeholder
+    ALLOCATED RELEASED        the RM has confirmed the stop, and the real request is placed
 
-A placeholder that is too small for a real request is RELEASING as well, and no pair: it is
+A placeholder that is too small for a real request is RELEASING as well, without a pair: it is
 cancelled, and real requests of its group wait until it has ended (`ledger/pending.py`).
 
-`PAIRS` says what else can happen on the way. `ON_TIMEOUT` and `ON_GONE` say what the application
-does when time is up, and when something of it has gone.
+`PAIRS` has the other events during these steps. `ON_TIMEOUT` and `ON_GONE` have the events of the
+application at the timeout, and when one of its requests has ended.
 """
 
 from abc import ABC, abstractmethod
@@ -42,29 +41,29 @@ from licorne_core.values.ids import AppId
 from licorne_core.values.resources import EMPTY, Resources, is_zero
 
 DEFAULT_TIMEOUT = 900.0
-"""Seconds for which placeholders are kept if the application does not say (spec § 5.4)."""
+"""Seconds for which placeholders keep room, unless the application sets a time (spec § 5.4)."""
 
 
 class GangStyle(StrEnum):
     """Fate of a gang whose placeholders time out (spec § 6.8)."""
 
     SOFT = "Soft"
-    """The application runs on without it: its asks are dropped, and the RM sends them again."""
+    """The application runs without a gang: its asks are dropped, and the RM sends them again."""
     HARD = "Hard"
-    """The application fails."""
+    """The application fails, unless it runs already."""
 
     @classmethod
     def of(cls, text: str) -> "GangStyle":
-        """The style that an application names; anything unknown is soft."""
+        """The style that an application names; any unknown name means soft."""
         return cls.HARD if text.strip().lower() == "hard" else cls.SOFT
 
 
 class TaskGroup:
-    """The placeholders of one task group, as numbers.
+    """Counts of the placeholders of one task group.
 
-    Always true: each placeholder that was ever taken is in `count`; it is in `replaced` or in
-    `timed_out` once, or else it is open. `free` has the open ones that keep room and that no real
-    ask is matched to, in the order of their arrival. `cancelled` has the open ones that were too
+    Always true: each placeholder that ever arrived is in `count`; it is in `replaced` or in
+    `timed_out` once, or else it is open. `free` has the open ones that keep room and are matched to no
+    real ask, in the order of their arrival. `cancelled` has the open ones that were too
     small for a real ask: the RM was asked to stop them, and has not confirmed.
     """
 
@@ -75,11 +74,11 @@ class TaskGroup:
         self.name = name
         self.min_resource = min_resource
         self.count = 0
-        """Placeholders that were taken, new and recovered ones."""
+        """Number of placeholders, new and recovered ones."""
         self.replaced = 0
         """Number of placeholders replaced by real allocations."""
         self.timed_out = 0
-        """Number of placeholders that ended in another way, or are stopping with no ask waiting."""
+        """Number of placeholders that ended otherwise, or are stopping with no ask waiting for them."""
         self.free: list[Request] = []
         self.cancelled: dict[Request, None] = {}
 
@@ -89,41 +88,41 @@ class TaskGroup:
 
     @property
     def open(self) -> int:
-        """Placeholders that real asks wait for: to replace them, or to be rid of them (§ 6.4)."""
+        """Number of placeholders that real asks wait for: to replace them, or for their end (§ 6.4)."""
         return self.count - self.replaced - self.timed_out
 
 
 class GangUnits(ABC):
-    """The units in which a gang is placed and stopped: all members of a unit are, or none.
+    """The units of a gang: all members of a unit are placed and stopped together, or none.
 
-    An extension says what they are. Such a gang has no placeholders: its members are the asks of the
+    An extension defines the units. Such a gang has no placeholders: its members are the asks of the
     application that have a task group.
     """
 
     def __init__(self, asked_by: str, no_placeholders: str) -> None:
-        """Start without members. The texts say what asks for units, and why that excludes placeholders."""
+        """Start without members. The texts name what asks for units, and why that excludes placeholders."""
         self.asked_by = asked_by
         self.no_placeholders = no_placeholders
         self.behind = False
-        """True if the gang has what it needs: what it places next comes behind all others of its leaf."""
-        self.is_known = False
-        """True if it follows the members that stay, see `know`; it may ask for them anew."""
+        """True if the gang has its minimum: its next unit is tried after all other asks of its leaf."""
+        self.is_current = False
+        """True if the members are up to date, see `set_staying`; set to False to have them set again."""
 
     @abstractmethod
-    def came(self, request: Request) -> None:
-        """A member was booked, as the last one."""
+    def add_booked(self, request: Request) -> None:
+        """Add a booked member, as the last one."""
 
     @abstractmethod
-    def went(self, request: Request) -> None:
-        """A member is not booked any more."""
+    def remove_booked(self, request: Request) -> None:
+        """Remove a member that is not booked any more."""
 
     @abstractmethod
-    def leaves(self, request: Request, by: int) -> None:
-        """A member is being stopped, or will be, with `by` 1; with -1 it is not, or has ended."""
+    def mark_leaving(self, request: Request, by: int) -> None:
+        """A member is noticed or being stopped (`by` is 1), or that has ended (`by` is -1)."""
 
     @abstractmethod
-    def know(self, staying: list[Request]) -> None:
-        """Follow these members from now on: all that stay, in the order of booking."""
+    def set_staying(self, staying: list[Request]) -> None:
+        """Set the members: all that stay, in the order of booking."""
 
     @property
     @abstractmethod
@@ -132,19 +131,19 @@ class GangUnits(ABC):
 
     @abstractmethod
     def lack(self, present: int) -> tuple[str, str] | None:
-        """Why so many asks are not the next unit, as code and text; None if they are."""
+        """Code and text of the reason that this number of asks is not the next unit; None if it is."""
 
     @abstractmethod
     def whole(self) -> list[Sequence[Request]]:
-        """All units, once members are known; the first one is stopped with all others alone."""
+        """All units, if members are known. A stop of the first unit requires that of all others."""
 
     @abstractmethod
     def of(self, request: Request) -> Sequence[Request]:
-        """All that are stopped with a member, once members are known; none for any other request."""
+        """All requests that are stopped together with a member; none for any other request."""
 
     @abstractmethod
     def shrinks(self, time: float, app_id: AppId, count: int, whom: str) -> EventRecord:
-        """The event that so many members are stopped for `whom`, before they are."""
+        """The event that `count` members will be stopped for `whom`, published before their stop."""
 
 
 def _arrival(placeholder: Request) -> int:
@@ -176,30 +175,29 @@ class Gang:
         terms: Any = None,
         units: GangUnits | None = None,
     ) -> None:
-        """Start without placeholders; `timeout` is in seconds from the first that keeps room."""
+        """Start without placeholders; `timeout` is in seconds from the first placeholder that keeps room."""
         self.placeholder_ask = placeholder_ask
         """Total of all placeholders; empty for an application without a gang."""
         self.style = style
         self.timeout = timeout
         self.terms = terms
-        """What an extension says of its nodes (`NodeTerms`); None for any nodes."""
+        """The nodes that an extension requires for it (`NodeTerms`); None for any nodes."""
         self.units = units
-        """Those in which its members are placed, and stopped; None for all at once."""
+        """Units in which its members are placed and stopped; None for all at once."""
         self.is_whole = terms is not None or units is not None
-        """True if it has asked for its members to be placed together or not at all."""
+        """True if its members are to be placed together or not at all."""
         self.questions = 0
-        """Open predicate checks for all of it; it is not searched a place meanwhile."""
+        """Open predicate checks for the whole gang; it is not placed meanwhile."""
         self.rooms: dict[Any, None] = {}
-        """Rooms that are kept for members which have still to be asked for (`KeptRoom`)."""
+        """Rooms that are reserved for members whose asks have not arrived (`MemberRoom`)."""
         self.groups: dict[str, TaskGroup] = {}
         self.free_count = 0
-        """Placeholders that keep room for real asks that are not there yet."""
+        """Placeholders that keep room for real asks that have not arrived."""
         self.is_parked = False
-        """True if groups of its members are parked as such: each change of one of them is a reason to try
-        all."""
+        """True if groups of its members are parked together: after a change of one member, all are tried."""
 
     def end_terms(self) -> None:
-        """What is left of it is placed one by one, and anywhere."""
+        """Drop the terms: remaining members are placed one by one, on any nodes."""
         self.terms = None
         self.is_whole = False
 
@@ -208,7 +206,7 @@ class Gang:
         return self.groups[ask.task_group]
 
     def has(self, task_group: str) -> bool:
-        """True if asks of the task group are its members: of any task group, if it has none of its own.
+        """True if asks of the task group are its members: of any group, if it has no task groups.
 
         After a restart the RM does not report placeholders that were replaced.
         """
@@ -231,8 +229,8 @@ class Gang:
         group = self.groups.get(task_group)
         return group if group is not None and group.open else None
 
-    def came(self, ask: Ask) -> None:
-        """Count a new placeholder."""
+    def add_placeholder(self, ask: Ask) -> None:
+        """Count a new placeholder in its task group."""
         group = self.groups.get(ask.task_group)
         if group is None:
             group = TaskGroup(ask.task_group, ask.ask_class.resources)
@@ -240,25 +238,25 @@ class Gang:
         group.count += 1
 
     def keep(self, placeholder: Request) -> None:
-        """Note that a placeholder keeps room, and no real ask is matched to it."""
+        """Add a placeholder that keeps room and is matched to no real ask."""
         insort(self.group_of(placeholder.ask).free, placeholder, key=_arrival)
         self.free_count += 1
 
     def take(self, placeholder: Request) -> None:
-        """Note that a placeholder is not free any more."""
+        """Remove a placeholder that is not free any more."""
         free = self.group_of(placeholder.ask).free
         del free[bisect_left(free, placeholder.arrival, key=_arrival)]
         self.free_count -= 1
 
     @property
     def is_open(self) -> bool:
-        """True if a placeholder is open: it waits, keeps room, or is being replaced."""
+        """True if a placeholder is open: pending, keeping room, or being replaced."""
         return any(group.open for group in self.groups.values())
 
     def is_complete(self, kept: Resources) -> bool:
-        """True if its placeholders keep all the room that it asked for (spec § 6.7).
+        """True if its placeholders keep all the room that was requested (spec § 6.7).
 
-        Only types that were asked for and are kept count, as in the older core.
+        Only types that were requested and are kept count, as in the older core.
         """
         wanted = self.placeholder_ask
         shared = wanted.keys() & kept.keys()
@@ -286,13 +284,13 @@ class Count(Enum):
     """Account of the placeholder after a step."""
 
     OPEN = "open"
-    """As before: it is open, or counted already."""
+    """Unchanged: it is open, or was counted before."""
     REPLACED = "replaced"
     TIMED_OUT = "timed out"
 
 
 class PairStep(NamedTuple):
-    """Step of a pair: the real one follows `real`, and the placeholder `placeholder` if any."""
+    """Step of a pair: the events that the real request and the placeholder follow; None for none."""
 
     real: RequestEvent
     placeholder: RequestEvent | None = None
@@ -304,13 +302,13 @@ _E = RequestEvent
 _P = PairEvent
 
 PAIRS: dict[tuple[RequestState, RequestState, PairEvent], PairStep] = {
-    # There is no promise yet: whatever else happens, the real one waits again.
+    # The RM was not asked to stop the placeholder yet: after any event the real request is pending again.
     **{(_R.PLACEHOLDER, _R.MATCHED, event): PairStep(_E.ROLL_BACK) for event in PairEvent},
     (_R.PLACEHOLDER, _R.MATCHED, _P.AGREED): PairStep(_E.LINK, _E.STOP),
-    # The RM is stopping the placeholder. Whatever it says when that has ended: the place is free.
+    # The RM is stopping the placeholder. Whatever the reason of its end, the room is free.
     (_R.RELEASING, _R.LINKED, _P.ENDED): PairStep(_E.CONFIRM, None, Count.REPLACED),
     (_R.RELEASING, _R.LINKED, _P.PLACE_LOST): PairStep(_E.ROLL_BACK, None, Count.TIMED_OUT),
-    # The placeholder ends alone, without a successor.
+    # The placeholder ends, and nothing takes its room.
     (_R.RELEASING, _R.LINKED, _P.NODE_LOST): PairStep(_E.ROLL_BACK, None, Count.TIMED_OUT),
     (_R.RELEASING, _R.LINKED, _P.DROPPED): PairStep(_E.RELEASE, None, Count.TIMED_OUT),
 }
@@ -323,26 +321,26 @@ class Timeout(NamedTuple):
     event: AppEvent | None
     """Event that the application follows."""
     drops_asks: bool
-    """True if all its asks are dropped; if not, only those for placeholders are."""
+    """True if all its asks are dropped; else only pending placeholders are."""
 
 
 _RUNS_ON = Timeout(None, drops_asks=False)
 
 ON_TIMEOUT: dict[tuple[AppState, GangStyle], Timeout] = {
-    # The gang has come together, or something of it runs: what was not replaced by now goes.
+    # The gang is complete, or a part of it runs: placeholders that were not replaced are removed.
     (AppState.RUNNING, GangStyle.SOFT): _RUNS_ON,
     (AppState.RUNNING, GangStyle.HARD): _RUNS_ON,
     (AppState.COMPLETING, GangStyle.SOFT): _RUNS_ON,
     (AppState.COMPLETING, GangStyle.HARD): _RUNS_ON,
-    # It has not come together.
+    # The gang is not complete.
     (AppState.ACCEPTED, GangStyle.SOFT): Timeout(AppEvent.RESUME, drops_asks=True),
     (AppState.ACCEPTED, GangStyle.HARD): Timeout(AppEvent.FAIL, drops_asks=True),
 }
-"""By state and style (spec § 6.8); in other states no time is running."""
+"""By state and style (spec § 6.8); in other states there is no timeout."""
 
 
 class Gone(StrEnum):
-    """Kind of a request that has left an application."""
+    """Kind of a request that has ended in an application."""
 
     ASK = "an ask"
     REAL = "a real allocation"
@@ -350,7 +348,7 @@ class Gone(StrEnum):
 
 
 class Left(StrEnum):
-    """Kinds of requests left in an application."""
+    """Kinds of the requests that remain in an application."""
 
     NOTHING = "nothing"
     PLACEHOLDERS = "booked placeholders only"
@@ -364,18 +362,18 @@ _L = Left
 
 ON_GONE: dict[tuple[AppState, Gone, Left], AppEvent] = {
     **{(state, gone, _L.NOTHING): AppEvent.COMPLETE for state in (_A.ACCEPTED, _A.RUNNING) for gone in Gone},
-    # The work is done: unreplaced placeholders do not keep it from completing (§ 6.9).
+    # All real requests have ended: placeholders do not keep it from completing (§ 6.9).
     (_A.ACCEPTED, _G.REAL, _L.PLACEHOLDERS): AppEvent.COMPLETE,
     (_A.RUNNING, _G.REAL, _L.PLACEHOLDERS): AppEvent.COMPLETE,
-    # Its time to complete is over, and it has waited for the placeholders that were left.
+    # Its completing time is over; only the remaining placeholders kept the application from its end.
     (_A.COMPLETING, _G.PLACEHOLDER, _L.NOTHING): AppEvent.COMPLETE,
-    # What a timeout has begun ends with the last placeholder (§ 6.8).
+    # The effects of a timeout end with the last placeholder (§ 6.8).
     (_A.RESUMING, _G.PLACEHOLDER, _L.NOTHING): AppEvent.RUN,
     (_A.RESUMING, _G.PLACEHOLDER, _L.ASKS): AppEvent.RUN,
     (_A.FAILING, _G.PLACEHOLDER, _L.NOTHING): AppEvent.FAIL,
     (_A.FAILING, _G.REAL, _L.NOTHING): AppEvent.FAIL,
 }
-"""Application event by state, by departed kind and by remaining kinds (§§ 5.1.1, 6.8-9).
+"""Application event by state, by kind of the ended request and by remaining kinds (§§ 5.1.1, 6.8-9).
 
-A completing application follows it once its time to complete is over.
+A completing application follows it after its completing time.
 """

@@ -1,8 +1,8 @@
 """Members of gangs: the asks of an application that are placed together, where gangs are placed whole.
 
-Those are all pending placeholders of a gang. A gang without placeholders may start in *units* (`GangUnits`):
-its asks with a task group. The unit of a running member follows from the order in which members were
-booked, so that a unit is whole again when a later member has taken the place of one that has ended.
+Members are all pending placeholders of a gang. A gang without placeholders may start in *units*
+(`GangUnits`): its members are the asks with a task group. The unit of a running member follows from the order
+in which members were booked, so that a unit is whole again when a later member replaces one that has ended.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,11 +12,11 @@ from itertools import islice
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import GangUnits
 from licorne_core.model.apps.groups import AskGroup, waits
-from licorne_core.model.apps.requests import VICTIMS, Place, Request
+from licorne_core.model.apps.requests import VICTIMS, AskPlace, Request
 from licorne_core.values.resources import Items, Resources
 
 Share = tuple[AskGroup, int]
-"""A group, and how many of its first asks are placed."""
+"""A group, and the number of its first asks that are placed."""
 
 
 def gang_groups(app: Application) -> list[AskGroup]:
@@ -38,7 +38,7 @@ def _first_place(group: AskGroup) -> tuple[int, float, int]:
 def next_members(app: Application) -> list[Share]:
     """The asks that are placed together next: all pending placeholders, or the next unit of a gang.
 
-    A unit for which not all asks have come has those that have.
+    A unit without some of its asks has those that have arrived.
     """
     return _shares(app, gang_groups(app))
 
@@ -57,8 +57,8 @@ def _shares(app: Application, groups: list[AskGroup]) -> list[Share]:
     return list(counts.items())
 
 
-def in_order(group: AskGroup) -> Iterator[Place]:
-    """The places of the pending asks of a group, in order; the cost of each does not grow with the others."""
+def in_order(group: AskGroup) -> Iterator[AskPlace]:
+    """Places of the pending asks of a group, in order; the cost of each does not grow with their number."""
     heap = group.heap
     found = [(heap[0], 0)] if heap else []
     while found:
@@ -88,9 +88,9 @@ def amounts_of(shares: Iterable[Share]) -> Items:
 
 
 def missing_of(app: Application, shares: Iterable[Share]) -> Resources:
-    """Amounts of the announced placeholders for which no ask has come; empty if the gang is whole.
+    """Amounts of the announced placeholders whose asks have not arrived; empty if the gang is whole.
 
-    Only types that were announced and are asked for count, as for the end of a gang's start (§ 6.7). A
+    Only types that were announced and are requested count, as at the end of a gang's start (§ 6.7). A
     gang that has placeholders booked or replaced was whole before: its later asks need not wait for others.
     """
     announced = app.gang.placeholder_ask
@@ -102,7 +102,7 @@ def missing_of(app: Application, shares: Iterable[Share]) -> Resources:
 
 
 def gather_gang(app: Application) -> list[Share]:
-    """Let quotas be asked for the amounts of all members that are placed together next; return these."""
+    """Set the amounts that are checked against quotas to those of all next members; return these."""
     groups = gang_groups(app)
     shares = _shares(app, groups)
     together = amounts_of(shares)
@@ -117,18 +117,18 @@ def units_of(app: Application) -> list[Sequence[Request]]:
 
 
 def unit_of(app: Application, request: Request) -> Sequence[Request]:
-    """All that are stopped with a member of a gang in units; none for any other request.
+    """All requests that are stopped with a member of a gang in units; none for any other request.
 
-    Apart from the first look at a gang it costs no more in a large one.
+    Except for the first call for a gang, the cost does not depend on its size.
     """
     units = app.gang.units
     return () if units is None else _known(app, units).of(request)
 
 
 def _known(app: Application, units: GangUnits | None) -> GangUnits:
-    """The units, which follow the members that stay."""
+    """The units, brought up to date with the members that stay."""
     assert units is not None, f"{app!r} has no units"
-    if not units.is_known:
+    if not units.is_current:
         booked = [request for request in app.booked() if app.gang.has_member(request.ask)]
-        units.know([request for request in booked if request.state not in VICTIMS])
+        units.set_staying([request for request in booked if request.state not in VICTIMS])
     return units

@@ -1,25 +1,25 @@
 """One request from its arrival to its release: its states (spec §§ 5.3, 6, 9).
 
 A request is an ask together with its state. An application has one object for each, under one key,
-from the ask's arrival until nothing of it is left. The table below holds every step; a step that is
-not in it is a defect of the core.
+from the ask's arrival until its release. The table below has every step; any other step is a defect of
+the core.
 
     PENDING       waits for a node. It counts as pending.
-    ASSUMED       is booked on a node, and the RM is being asked whether that node will do. It is
+    ASSUMED       is booked on a node, and the RM is being asked about that node. It is
                   a pending ask to the RM, and an allocation to the headroom of other asks.
-    ALLOCATED     is booked, and the RM knows.
+    ALLOCATED     is booked, and the RM was told.
     PLACEHOLDER   is booked and keeps room for a real request of its task group (spec § 6).
     RELEASING     is booked; the RM was asked to stop it, and has not confirmed (spec § 1.6.10). It
-                  is a placeholder, or of an application that an operator has stopped.
+                  is a placeholder, or its application was ended by an operator.
     MATCHED       is a real request that is to replace a placeholder, and the RM is being asked
                   about the node. It is booked as if it were LINKED.
-    LINKED        is a real request whose placeholder the RM was asked to stop, and has not
-                  confirmed. The queues still count the placeholder. If it goes to another node than
-                  that, it is booked on its node and nowhere else (spec § 6.5c).
-    NOTICED       is booked; it is a victim that runs on for a while. It does so for good if nobody needs
-                  its room any more.
+    LINKED        is a real request; the RM was asked to stop its placeholder, and has not
+                  confirmed. The queues still count the placeholder. If the real request goes to another
+                  node, it is booked on that node only (spec § 6.5c).
+    NOTICED       is booked; it is a victim whose stop is delayed. It is spared if its room
+                  is not needed any more.
     PREEMPTING    is booked; it is a victim that the RM was asked to stop (spec § 9.4).
-    RELEASED      is gone.
+    RELEASED      has ended.
 """
 
 from dataclasses import dataclass
@@ -49,17 +49,17 @@ class RequestEvent(StrEnum):
     """Event of a request."""
 
     ASSUME = "assume"
-    """It is booked on a node about which the RM is asked."""
+    """It is booked on a node, and the RM is asked about the node."""
     ALLOCATE = "allocate"
     """It is booked, and reported to the RM at once: decided here, recovered or placed by the RM."""
     KEEP_ROOM = "keep room"
     """It is booked as a placeholder."""
     CONFIRM = "confirm"
-    """The RM agrees to the node, or the placeholder that the request replaces is gone."""
+    """The RM accepts the node, or the placeholder that the request replaces has ended."""
     ROLL_BACK = "roll back"
     """The RM refuses the node, or the node has changed since the question."""
     ASK_BACK = "ask back"
-    """The RM could not run it, and it waits again (spec § 1.4, SCHEDULING_FAILED_ON_RM)."""
+    """The RM could not run it, and it is pending again (spec § 1.4, SCHEDULING_FAILED_ON_RM)."""
     MATCH = "match"
     """A placeholder is found for it, and the RM is asked about the node."""
     LINK = "link"
@@ -67,13 +67,13 @@ class RequestEvent(StrEnum):
     STOP = "stop"
     """The RM is asked to stop it."""
     NOTIFY = "notify"
-    """The RM is told that it will be asked to stop it for another request."""
+    """The RM is notified that it will be asked to stop it for another request."""
     SPARE = "spare"
-    """Nobody needs its room any more, and it runs on for good."""
+    """Its room is not needed any more, and it continues to run."""
     PREEMPT = "preempt"
     """The RM is asked to stop it for another request."""
     RELEASE = "release"
-    """Its resources are free, or it is not wanted any more."""
+    """Its resources are free, or the ask is withdrawn."""
 
 
 _S = RequestState
@@ -110,7 +110,7 @@ TRANSITIONS: dict[tuple[RequestState, RequestEvent], RequestState] = {
     (_S.PREEMPTING, _E.RELEASE): _S.RELEASED,
 }
 
-# Read from the enumeration once: that costs as much as two calls, for every ask and allocation.
+# Looked up in the enumeration once: that costs as much as two calls, for every ask and allocation.
 PENDING: Final = RequestState.PENDING
 ASSUMED: Final = RequestState.ASSUMED
 
@@ -119,21 +119,21 @@ class Account(StrEnum):
     """Running totals in which a request counts, with its amounts or as one more."""
 
     LISTED = "listed"
-    """Requests of its application and partition, and asks that its RM holds."""
+    """Requests of its application and partition, and asks in the holdings of its RM."""
     PENDING = "pending"
     """Pending amounts and asks of its application, and of the queues from its leaf up to root."""
     ALLOCATED = "allocated"
-    """Allocated amounts of its queues, user, group and application, and the allocations of that."""
+    """Allocated amounts of its queues, user, group and application; allocations of its application."""
     ON_NODE = "on node"
     """Amounts in use on the node of its allocation, if it has one."""
     ASSUMED = "assumed"
     """Asks of its application that are booked while the RM is asked about their nodes."""
     ASKED = "asked"
-    """Asks of its group and on its node about which the RM is asked."""
+    """Asks of its group and on its node about which the RM is being asked."""
     KNOWN = "known"
-    """Allocations that the RM knows, in the partition; placeholders among them, in the application."""
+    """Allocations that were reported to the RM: of the partition and, if placeholders, of the application."""
     LINKED = "linked"
-    """Requests on its node whose placeholders on other nodes are not gone."""
+    """Requests on its node whose placeholders on other nodes have not ended."""
     PREEMPTING = "preempting"
     """Amounts of victims on its node, in its queues, and of its user and group."""
 
@@ -146,7 +146,7 @@ ACCOUNTS: dict[RequestState, tuple[Account, ...]] = {
     _S.ALLOCATED: (_A.LISTED, _A.ON_NODE, _A.ALLOCATED, _A.KNOWN),
     _S.PLACEHOLDER: (_A.LISTED, _A.ON_NODE, _A.ALLOCATED, _A.KNOWN),
     _S.RELEASING: (_A.LISTED, _A.ON_NODE, _A.ALLOCATED, _A.KNOWN),
-    # The placeholder counts in the queues, and on its node if the real one goes there as well.
+    # The placeholder counts in the queues, and on its node if the real request goes there as well.
     _S.MATCHED: (_A.LISTED, _A.ON_NODE, _A.ASKED),
     _S.LINKED: (_A.LISTED, _A.ON_NODE, _A.LINKED),
     _S.NOTICED: (_A.LISTED, _A.ON_NODE, _A.ALLOCATED, _A.KNOWN, _A.PREEMPTING),
@@ -180,17 +180,17 @@ MAY_GO = frozenset({RequestState.ALLOCATED, RequestState.PLACEHOLDER})
 """States in which a request may be stopped for the sake of another (spec § 9.3)."""
 
 VICTIMS = frozenset(state for state, accounts in ACCOUNTS.items() if _A.PREEMPTING in accounts)
-"""States of a victim: others count on its room."""
+"""States of a victim: its room is promised to another ask."""
 
 STOPPING = frozenset({RequestState.RELEASING, RequestState.PREEMPTING})
 """States in which the RM was asked to stop the request, and has not confirmed it."""
 
 
 _make: Final = tuple.__new__
-"""Makes a named tuple in half the time; every ask needs one."""
+"""Creates a named tuple in half the time; every ask needs one."""
 
 
-class Place(NamedTuple):
+class AskPlace(NamedTuple):
     """A request at its place in the order of its application's (spec § 5.3.2).
 
     `arrival` numbers the requests of one application, so that no two have the same place.
@@ -203,7 +203,7 @@ class Place(NamedTuple):
 
 
 class Setback(NamedTuple):
-    """Number of consecutive failures of the RM to run an ask, up to now."""
+    """Number of consecutive failures of the RM to run an ask."""
 
     failures: int
     until: float
@@ -212,12 +212,12 @@ class Setback(NamedTuple):
 
 @dataclass(slots=True, init=False, eq=False)
 class Request:
-    """An ask and its state."""
+    """An ask of an application, its state, and where it is booked."""
 
     ask: Ask
-    """The ask as sent by the RM; another value of the same key after a change of its size."""
+    """The ask as the RM sent it last; it is replaced when the RM changes its size."""
     priority: int
-    """The ask's, or the one that an operator gave its application. All decisions read this."""
+    """The ask's own, or one that an operator set for its application. All decisions use this one."""
     create_time: float
     """Time at which the ask was made, in unix seconds."""
     arrival: int
@@ -227,27 +227,29 @@ class Request:
     allocation: Allocation | None
     """Its allocation; None while it is pending."""
     reservation: Reservation | None
-    """The node that is kept for it while it is pending (spec § 8.5)."""
+    """Its reservation of a node while it is pending (spec § 8.5)."""
     group: Any
-    """The group of asks that it belongs to (`model/apps/groups.py`); None while it backs off."""
+    """The ask group that it belongs to (`model/apps/groups.py`); None while it backs off."""
     is_queued: bool
-    """True if its place is in the heap of its group, which forgets places lazily."""
+    """True if its place is in the heap of its group, which drops stale places lazily."""
     claim: Any
-    """What it holds for later while it is pending (`model/claims.py`); None for nothing."""
+    """Its claim on a later start while it is pending (`model/claims.py`); None for none."""
     partner: "Request | None"
-    """The placeholder that it is to replace; of a placeholder, its successor."""
+    """The placeholder that it is to replace; of a placeholder, the real request."""
     promise: Any
     """Promise of the resources of its victims; None for none (§ 9.4)."""
     reported: bool
-    """True if its lack of a node was reported to the RM (spec § 8.12)."""
+    """True if it was reported to the RM as fitting no node (spec § 8.12)."""
     setback: Setback | None
     """Failures of the RM to run it; None after a success, or before the first try."""
     triggered: bool
-    """True if victims were stopped for it (spec § 9.2): that happens once, unless it came to nothing."""
+    """True if victims were stopped for it (spec § 9.2): only once, unless they were stopped in vain."""
     refused_stops: int
-    """How often victims were stopped for it on a node that the RM refused then."""
+    """Number of times that victims were stopped for it on a node that the RM then refused."""
+    started: float | None
+    """Time at which it began to run, in unix seconds; None if its RM reported none."""
     checkpoint: float | None
-    """Time up to which its work is kept if it is stopped, in unix seconds; None if its RM has not said."""
+    """Time up to which its work is saved if it is stopped, in unix seconds; None if its RM reported none."""
 
     def __init__(self, ask: Ask, create_time: float, arrival: int) -> None:
         """Create a pending request, of no group yet."""
@@ -267,6 +269,7 @@ class Request:
         self.reported = False
         self.triggered = False
         self.refused_stops = 0
+        self.started = None
         self.checkpoint = None
 
     def __repr__(self) -> str:
@@ -275,11 +278,11 @@ class Request:
         return f"<Request {self.ask.key} of {self.ask.app_id} {self.state.value}{where}>"
 
     def __lt__(self, other: "Request") -> bool:
-        """Never: of two requests with the same place one is gone, and any order will do."""
+        """Always False: requests with the same place are stale but for one, and may be in any order."""
         return False
 
     def __hash__(self) -> int:
-        """By identity, as requests are equal: a compiled class that has an order has no hash of its own.
+        """By identity. Written out, as a compiled class with an order has no hash of its own.
 
         It reads no attribute: a deep copy meets a request as a key before the request has its ask.
         """
@@ -291,9 +294,9 @@ class Request:
         return self.ask.key
 
     @property
-    def place(self) -> Place:
+    def place(self) -> AskPlace:
         """Its place among the requests of its application."""
-        return _make(Place, (-self.priority, self.create_time, self.arrival, self))
+        return _make(AskPlace, (-self.priority, self.create_time, self.arrival, self))
 
     @property
     def is_pending(self) -> bool:
@@ -301,33 +304,35 @@ class Request:
         return self.state is PENDING
 
     def follow(self, event: RequestEvent) -> None:
-        """Let the event happen; raises KeyError where it leads nowhere from the present state."""
+        """Change the state by the event; raises KeyError if the present state has no such event."""
         self.state = TRANSITIONS[self.state, event]
 
 
-def place_of(request: Request) -> Place:
+def place_of(request: Request) -> AskPlace:
     """The place of a request among those of its application."""
     return request.place
 
 
 def is_ask(request: Request) -> bool:
-    """True if the RM knows it as an ask."""
+    """True if the RM counts it as an ask, not as an allocation."""
     return request.is_pending or request.state in SHOWN_AS_ASKS
 
 
 def seconds_run(request: Request, now: float) -> float:
-    """Run time in seconds; a recovered allocation runs since the creation of its ask."""
+    """Run time in seconds; a recovered allocation runs since its ask was made, unless the RM knows better."""
     allocation = request.allocation
     assert allocation is not None, f"{request!r} runs nowhere"
+    if request.started is not None:
+        return now - request.started
     brought = request.ask.node_id is not None
     return now - (request.create_time if brought else allocation.allocation_time)
 
 
 def seconds_lost(request: Request, assumed: float | None, now: float) -> float:
-    """Seconds of work that are lost if the request is stopped now: those since its last checkpoint.
+    """Seconds of work that would be lost if the request was stopped now: those since its last checkpoint.
 
-    `assumed` is the checkpoint of a request whose RM has said none, in unix seconds: the median of
-    its leaf. Without either all that has run is lost.
+    `assumed` is the checkpoint of a request whose RM has reported none, in unix seconds: the median of
+    its leaf. Without either the whole run time is lost.
     """
     run = seconds_run(request, now)
     since = assumed if request.checkpoint is None else request.checkpoint

@@ -41,10 +41,10 @@ TRANSITIONS: dict[tuple[AppState, AppEvent], AppState] = {
 }
 
 SCHEDULABLE = frozenset({AppState.ACCEPTED, AppState.RUNNING})
-"""States in which an application's asks are looked at."""
+"""States in which an application's asks are considered."""
 
 COMPLETING_TIME = 30.0
 """Seconds that an application stays Completing (spec § 5.4)."""
 
 TERMINATED_TIME = 3 * 24 * 3600.0
-"""Seconds for which a completed, failed or rejected application can still be seen."""
+"""Seconds for which a completed, failed or rejected application stays in reports."""

@@ -17,42 +17,45 @@ class NodeOrder:
     """Order of nodes under one policy.
 
     The node with the lowest score comes first, ties by node id. A score may be a number or a tuple,
-    of one kind for all nodes. It is kept until `voids` names the node: an order whose scores depend
+    of one kind for all nodes. It is cached until `voids` names the node: an order whose scores depend
     on other nodes has to name all nodes whose score a change of one node may change.
     """
 
+    packs: bool | None
+    """Whether `auto` has the fullest node first now; None for other types."""
     has_mates: bool
-    """True if `voids` ever names another node than the one that changed."""
+    """True if `voids` may name other nodes than the one that changed."""
 
     def __init__(self, policy: NodeSortPolicy) -> None:
         """Take the policy; types without weight do not count."""
         self.policy = policy
         self.weights = _weights(policy)
         self.has_mates = False
+        self.packs: bool | None = None
 
     def score(self, node: Node) -> Any:
         """The sort key of the node as it is now."""
         raise NotImplementedError
 
     def voids(self, node: Node) -> Iterable[Node]:
-        """Nodes whose scores may differ since this node changed, came or went.
+        """Nodes whose scores may have changed, as this node was changed, added or removed.
 
-        Called once after each such change. The node itself is among them unless it went.
+        Called once after each such change. The node itself is among them unless it was removed.
         """
         return (node,)
 
     def add(self, node: Node) -> None:
-        """The node is one of those that are ordered."""
+        """Add a node to the order."""
 
     def remove(self, node: Node) -> None:
-        """The node is not one of them any more."""
+        """Remove a node from the order."""
 
 
-def node_order(policy: NodeSortPolicy) -> NodeOrder:
-    """The order of a policy, over no nodes yet."""
+def node_order(policy: NodeSortPolicy, *, packs: bool = False) -> NodeOrder:
+    """The order of a policy, without nodes. `packs` is for `auto` alone: whether it packs now."""
     match policy.type:
-        case NodeSortType.FAIR | NodeSortType.BINPACKING:
-            return UtilizationOrder(policy)
+        case NodeSortType.AUTO | NodeSortType.FAIR | NodeSortType.BINPACKING:
+            return UtilizationOrder(policy, packs=packs)
         case NodeSortType.SPREAD:
             return SpreadOrder(policy)
         case _:
@@ -60,15 +63,16 @@ def node_order(policy: NodeSortPolicy) -> NodeOrder:
 
 
 class UtilizationOrder(NodeOrder):
-    """The emptiest node first (fair), or the fullest (bin packing)."""
+    """The emptiest node first (fair), or the fullest (bin packing); auto is one of them at a time."""
 
-    def __init__(self, policy: NodeSortPolicy) -> None:
+    def __init__(self, policy: NodeSortPolicy, *, packs: bool) -> None:
         """Take the policy's type and weights."""
         super().__init__(policy)
-        self._sign = -1.0 if policy.type is NodeSortType.BINPACKING else 1.0
+        self.packs = packs if policy.type is NodeSortType.AUTO else None
+        self._sign = -1.0 if self.packs or policy.type is NodeSortType.BINPACKING else 1.0
 
     def score(self, node: Node) -> float:
-        """Utilization for fair, its negative for bin packing."""
+        """Utilization, or its negative for bin packing."""
         return self._sign * _utilization(node, self.weights)
 
 
@@ -76,17 +80,17 @@ class SpreadOrder(NodeOrder):
     """The emptiest group of nodes first, and in it the emptiest node.
 
     Nodes with the same value of the policy's attribute are one group, those without it another. The
-    utilization of a group is the mean of its nodes, drained ones too. Every change of a node voids
+    utilization of a group is the mean of its nodes, drained ones included. Every change of a node voids
     the scores of its group, so a decision costs more the larger the groups are.
     """
 
     def __init__(self, policy: NodeSortPolicy) -> None:
         """Take the policy's attribute and weights."""
         super().__init__(policy)
-        # All nodes of a group have its mean in their scores.
+        # The scores of all nodes of a group contain its mean.
         self.has_mates = True
         self._groups: dict[str, dict[Node, float]] = {}
-        """The utilization of each node when it changed last, by group."""
+        """The utilization of each node at its last change, by group."""
         self._means: dict[str, float] = {}
 
     def score(self, node: Node) -> tuple[float, float]:
@@ -98,7 +102,7 @@ class SpreadOrder(NodeOrder):
         return (mean, self._groups[value][node])
 
     def voids(self, node: Node) -> Iterable[Node]:
-        """All nodes of the group."""
+        """All nodes of the node's group, as they share its mean."""
         value = self._value(node)
         group = self._groups.get(value)
         if group is None:
@@ -109,7 +113,7 @@ class SpreadOrder(NodeOrder):
         return group
 
     def add(self, node: Node) -> None:
-        """The node counts in its group."""
+        """Add a node to its group."""
         value = self._value(node)
         self._groups.setdefault(value, {})[node] = _utilization(node, self.weights)
         self._means.pop(value, None)
@@ -153,49 +157,61 @@ def _utilization(node: Node, weights: tuple[tuple[str, float], ...]) -> float:
     return taken / total if total else 0.0
 
 
-class NodeBook:
-    """Nodes by id. `total` is the sum of all capacities, drained nodes' too (spec § 4.5).
+def _raise_to(largest: dict[str, int], capacity: Mapping[str, int]) -> None:
+    """Raise the largest amounts to those of one more node."""
+    for name, value in capacity.items():
+        if value > largest.get(name, 0):
+            largest[name] = value
 
-    A node may have more allocated than its capacity: it has shrunk, or its RM brought or enlarged what
-    runs there. Only this node is short of it, so sums of nodes are compared without the `overhang`.
+
+class NodeBook:
+    """Nodes by id. `total` is the sum of all capacities, those of drained nodes included (spec § 4.5).
+
+    A node may have more allocated than its capacity: after it has shrunk, or after its RM has added or
+    enlarged an allocation. Only this node is short, so sums of nodes are compared without the `overhang`.
     """
 
     order: NodeOrder
-    """The order in which nodes are looked at."""
+    """The order in which nodes are tried."""
 
     def __init__(self, policy: NodeSortPolicy, holdings: Holdings | None = None) -> None:
         """Start empty, ordered by the policy."""
         self._holdings = holdings or Holdings()
         self.by_id: dict[NodeId, Node] = {}
         self.closed: dict[NodeId, OperatorMark] = {}
-        """Who closed which nodes to new allocations; those that are gone are among them."""
+        """Marks of operators who closed nodes to new allocations; removed nodes are included."""
         self.order = node_order(policy)
         self.total: Resources = {}
         self.overhang: dict[str, int] = {}
         """Amounts allocated beyond the capacity of their node, of all nodes, by resource name."""
         self._overhangs: dict[Node, Items] = {}
         self._largest: dict[str, int] | None = None
+        self.highest: dict[str, int] = {}
+        """The largest capacity that a node has ever had, by type."""
         self._births = 0
         self.changed: Recent[Node] = Recent()
-        """The nodes that are here, by their last changes: in size, use, victims or reservations."""
+        """Present nodes by their last changes: in size, use, victims or reservations."""
+        self.lacked = False
+        """True if an ask has lacked a node since this was last reset: for the order `auto`."""
         self.refusals_count = False
-        """True once somebody counts what nodes take: what the RM refuses is a change of a node then."""
+        """True once nodes that fit are counted for gangs: then a refusal by the RM is a change of a node."""
 
     def add(self, node: Node) -> None:
         """Take a node in."""
         self._births += 1
         node.birth = self._births
         self.by_id[node.node_id] = node
-        self._holdings.node_came(node.footprint)
+        self._holdings.node_added(node.footprint)
         self.total = add(self.total, node.capacity)
         self._largest = None
+        _raise_to(self.highest, node.capacity)
         self.order.add(node)
         self.changed.note(node)
 
     def remove(self, node: Node) -> None:
         """Remove a node; other references see it as unschedulable."""
         del self.by_id[node.node_id]
-        self._holdings.node_went(node.footprint)
+        self._holdings.node_removed(node.footprint)
         node.set_schedulable(schedulable=False)
         self.total = without_zeros(subtract(self.total, node.capacity))
         refund(self.overhang, self._overhangs.pop(node, ()))
@@ -204,7 +220,7 @@ class NodeBook:
         self.changed.forget(node)
 
     def since(self, births: int) -> list[Node]:
-        """The nodes that have come behind so many arrivals, in order."""
+        """Nodes that were added after this number of arrivals, in order."""
         found = list(takewhile(lambda node: node.birth > births, reversed(self.by_id.values())))
         found.reverse()
         return found
@@ -213,15 +229,16 @@ class NodeBook:
         """Replace a node's capacity."""
         self.total = without_zeros(add(subtract(self.total, node.capacity), capacity))
         self._largest = None
+        _raise_to(self.highest, capacity)
         self._holdings.memory -= node.footprint
         node.set_capacity(capacity)
         self._holdings.memory += node.footprint
         self.measure(node)
 
     def measure(self, node: Node) -> None:
-        """Count the overhang of a node anew: its capacity has changed, or what is allocated there.
+        """Recompute the overhang of a node, as its capacity or its allocations have changed.
 
-        An ask that fits changes nothing.
+        An ask that fits does not change it.
         """
         if min(node.available.values(), default=0) < 0 or node in self._overhangs:
             refund(self.overhang, self._overhangs.pop(node, ()))
@@ -231,21 +248,33 @@ class NodeBook:
                 charge(self.overhang, beyond)
 
     def is_too_large(self, items: Items) -> bool:
-        """True if no node has as much of one of the types, even if it were empty."""
+        """True if, for one of the types, every node is too small even when empty."""
+        largest = self._largest_amounts()
+        return any(largest.get(name, 0) < value for name, value in items)
+
+    def never_held(self, items: Items) -> bool:
+        """True if, for one of the types, every node has always been too small even when empty."""
+        return any(self.highest.get(name, 0) < value for name, value in items)
+
+    def is_large(self, items: Items) -> bool:
+        """True if no node holds two such asks, even when empty."""
+        largest = self._largest_amounts()
+        return any(largest.get(name, 0) < 2 * value for name, value in items)
+
+    def _largest_amounts(self) -> dict[str, int]:
+        """Largest capacity of a node, by type."""
         largest = self._largest
         if largest is None:
             largest = self._largest = {}
             for node in self.by_id.values():
-                for name, value in node.capacity.items():
-                    if value > largest.get(name, 0):
-                        largest[name] = value
-        return any(largest.get(name, 0) < value for name, value in items)
+                _raise_to(largest, node.capacity)
+        return largest
 
     @property
     def made_of(self) -> tuple[int, int]:
         """Version of the set of nodes: number of arrivals, and present number."""
         return (self._births, len(self.by_id))
 
-    def reorder(self, policy: NodeSortPolicy) -> None:
+    def reorder(self, policy: NodeSortPolicy, *, packs: bool) -> None:
         """Order by another policy from now on; the caller scores the nodes anew and adds them."""
-        self.order = node_order(policy)
+        self.order = node_order(policy, packs=packs)

@@ -8,11 +8,11 @@ from licorne_core.values.asks import AskClass, Shape
 from licorne_core.values.resources import Items
 
 
-class Room(ABC):
+class HeldRoom(ABC):
     """Amounts on one node that are held from `start` on, in unix seconds, until `end`, inf for unknown."""
 
     reason: str
-    """Why the node refuses an ask that would take some of it."""
+    """Reason for which the node is refused to an ask that would use some of it."""
     start: float
     end: float
     items: Items
@@ -21,9 +21,9 @@ class Room(ABC):
     def lets(self, wanted: AskClass | Shape, node: Any, holder: object = None) -> bool:
         """True if an ask that is placed on the node now ends by the start, or leaves the room free.
 
-        It is an ask of the claim `holder`, if that is not None, which needs its own room no more.
+        An ask of the claim `holder` may use the room of that claim.
         """
 
     @abstractmethod
     def leaves(self, wanted: AskClass | Shape, node: Any) -> Mapping[str, int]:
-        """Amounts that asks of the class may take now, the kept ones among them; none for no bound."""
+        """Amounts that asks of the class may use now, kept ones included; empty for no bound."""

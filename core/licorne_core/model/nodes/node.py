@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from licorne_core.messages.operators import OperatorMark
-from licorne_core.model.nodes.claims import Room
+from licorne_core.model.nodes.claims import HeldRoom
 from licorne_core.values.asks import Allocation, AskClass, Reservation, Shape
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
 from licorne_core.values.resources import Items, Resources, charge, refund
@@ -14,7 +14,7 @@ from licorne_core.values.rm_caps import footprint_of
 T = TypeVar("T", bound=Hashable)
 
 NO_ANSWER = "no answer in time"
-"""Stands for a result that the RM never gave: the node is passed over for a while."""
+"""Stands for a predicate result that the RM never gave: the node is passed over for a while."""
 
 RESERVED = "reserved"
 """Reason for excluding a node whose free room is reserved for others."""
@@ -29,18 +29,18 @@ _NOTHING: dict[str, int] = {}
 class Node:
     """available = capacity - allocated - occupied, always; it may be below zero (spec § 7.2).
 
-    Of the four, `allocated` is derived: it changes with every allocation, and is read by reports.
+    Of the four, `allocated` is derived: it changes with every allocation, and only reports read it.
 
     A node is schedulable if its RM says so (`wanted`) and it is not `closed`. An *open*
-    node is schedulable, and no reservation takes all of it. The books write the amounts and nothing
-    else; the three parts below them belong to other modules, which hear of every change.
+    node is schedulable, and no reservation takes all of it. The books write the amounts only; the last three
+    groups of fields belong to other modules, which are notified of every change.
     """
 
     node_id: NodeId
     attributes: Mapping[str, str]
     wanted: bool
     closed: OperatorMark | None
-    """Who closed it to new allocations."""
+    """Mark of the operator who closed it to new allocations; None if it is open to them."""
     schedulable: bool
     open: bool
     capacity: Resources
@@ -55,29 +55,29 @@ class Node:
     foreign: dict[AllocationKey, Allocation]
     """Allocations of other schedulers."""
     reservations: dict[tuple[AppId, AllocationKey], Reservation]
-    """For which asks room is kept on it."""
+    """Reservations of the node, by ask."""
     kept: dict[str, int]
     """Amounts that asks without a reservation here have to leave free, by resource name."""
-    claims: dict[Any, Room]
+    claims: dict[Any, HeldRoom]
     """Room that is held from a later time on, by its claim (`model/claims.py`)."""
     yielded: bool
-    """True if a reservation has given way here since the last review."""
+    """True if a reservation of it has given way since the last review."""
     birth: int
-    """Tells nodes apart that have the same id one after the other."""
+    """Its number among all nodes: it distinguishes successive nodes with the same id."""
     score: Any
-    """Of the node index: its place in node order, the smallest first; None before it has one."""
+    """Set by the node index: sort key in node order, smallest first; None before the first sort."""
     version: int
-    """Of the node index: rises with every change of the node."""
+    """Set by the node index: rises with every change of the node."""
     known_version: int
-    """Of the predicate checks: rises with every change that the RM made, or was notified of."""
+    """Set by the predicate checks: rises with every change by the RM, or of which the RM was notified."""
     narrowed_version: int
-    """Of the predicate checks: the same, without changes that only made room."""
+    """Set by the predicate checks: the same, without changes that only made room."""
     assumed: int
-    """Of the predicate checks: requests booked here while the RM is asked about it."""
+    """Set by the predicate checks: requests booked here while the RM is asked about the node."""
     linked: int
-    """Requests that are booked here before their placeholders on other nodes are gone (§ 6.5)."""
+    """Requests that are booked here before their placeholders on other nodes have ended (§ 6.5)."""
     results: dict[tuple[AskClass, bool], str]
-    """Of the predicate checks: the RM's answers for classes while the node was as it is now.
+    """Set by the predicate checks: the RM's answers by class, for the node in its present state.
 
     Empty for «accepted», `NO_ANSWER`, or the reason of the refusal; the flag is False for
     reservations.
@@ -120,12 +120,12 @@ class Node:
         )
 
     def set_schedulable(self, *, schedulable: bool) -> None:
-        """The RM drains the node, or lets it take asks again."""
+        """Set whether the RM allows new asks on the node, which it may drain and reopen."""
         self.wanted = schedulable
         self._derive()
 
     def close(self, mark: OperatorMark | None) -> None:
-        """Close the node to new allocations, or with None take that back."""
+        """Close the node to new allocations; with None, reopen it."""
         self.closed = mark
         self._derive()
 
@@ -134,20 +134,20 @@ class Node:
         self.open = self.schedulable and not any(r.exclusive for r in self.reservations.values())
 
     def add_reservation(self, reservation: Reservation) -> None:
-        """Keep room for an ask."""
+        """Add a reservation, and keep its room free."""
         self.reservations[reservation.app_id, reservation.key] = reservation
         charge(self.kept, reservation.items)
         self._derive()
 
     def drop_reservation(self, reservation: Reservation) -> None:
-        """Keep it no longer."""
+        """Remove a reservation, and free its room."""
         del self.reservations[reservation.app_id, reservation.key]
         refund(self.kept, reservation.items)
         self._derive()
 
     @property
     def footprint(self) -> int:
-        """Bytes of memory that its attributes and amounts take, as reckoned."""
+        """Estimated bytes of memory of its attributes and amounts."""
         return footprint_of(self.attributes) + 3 * footprint_of(self.capacity)
 
     @property
@@ -160,7 +160,7 @@ class Node:
         return {name: value for name, value in booked.items() if value}
 
     def set_capacity(self, capacity: Resources) -> None:
-        """Replace the capacity; its allocations go on."""
+        """Replace the capacity; its allocations continue."""
         allocated = self.allocated
         self.capacity = capacity
         self.available = dict(capacity)
@@ -169,17 +169,17 @@ class Node:
                 self.available[name] = self.available.get(name, 0) - value
 
     def takes(self, wanted: AskClass | Shape, *, reserved: bool = False, holder: object = None) -> bool:
-        """True if an ask may go here now, as far as known; see `refusal`, which says why not."""
+        """True if an ask may be placed here now, as far as known; see `refusal` for the reason if not."""
         return self.refusal(wanted, reserved=reserved, holder=holder) is None
 
     def refusal(
         self, wanted: AskClass | Shape, *, reserved: bool = False, holder: object = None
     ) -> str | None:
-        """Reason that an ask may not go here now; None if it may. The one place that decides this.
+        """Reason that an ask may not be placed here now; None if it may. Only this method decides it.
 
         A closed node takes only asks that have it reserved (`reserved`), and asks that require it
-        (spec §§ 7.4, 7.7). Others have to leave the reserved room free, or all of the node if that
-        is exclusive. They have to leave free what is held from a later time on, too, but for asks of
+        (spec §§ 7.4, 7.7). Others have to leave the reserved room free, or the whole node if the reservation
+        is exclusive. They also have to leave room free that is held from a later time on, except asks of
         the claim `holder`. For a shape, the RM's answers do not count.
         """
         required = wanted.required_node
@@ -210,14 +210,14 @@ class Node:
         return self._refused(wanted) if self.results else None
 
     def _refused(self, wanted: AskClass | Shape) -> str | None:
-        """The RM's refusal of the class, or its silence; None for neither, and for a shape."""
+        """The RM's refusal of the class, or `NO_ANSWER`; None for neither, and for a shape."""
         refused = self.results.get((wanted, True)) if isinstance(wanted, AskClass) else None
         if not refused:
             return None
         return refused if refused is NO_ANSWER else f"refused: {refused}"
 
     def _claimed(self, wanted: AskClass | Shape, holder: object) -> str | None:
-        """Why room for another claim does not let the ask in now; None if all do, or it requires the node."""
+        """Reason of a claim that keeps the ask out now; None if none does, or the ask requires the node."""
         if wanted.required_node is not None:
             return None
         for claim, room in self.claims.items():
@@ -226,14 +226,14 @@ class Node:
         return None
 
     def is_refused(self, ask_class: AskClass) -> bool:
-        """True if the RM has refused the place to asks of the class; silence is no refusal."""
+        """True if the RM has refused the node to asks of the class; a missing answer is no refusal."""
         reason = self.results.get((ask_class, True))
         return bool(reason) and reason is not NO_ANSWER
 
     def note_known_change(self, *, narrowed: bool) -> bool:
         """Void results as the RM has changed the node; True if it had refused any class here.
 
-        With `narrowed`, acceptances in open answers are void too: the RM may have judged before the
+        With `narrowed`, acceptances in open answers are void too: the RM may have decided before the
         change. A removal only makes room.
         """
         self.known_version += 1
@@ -244,16 +244,16 @@ class Node:
     def forget_results(self) -> bool:
         """Void the results of a changed node; True if the RM had refused any class here.
 
-        Open answers still count: the RM gives them knowing its earlier acceptances.
+        Open answers still count: the RM gives them in view of its earlier acceptances.
         """
         refused = any(self.results.values())
         self.results.clear()
         return refused
 
     def may_be_reserved(self, wanted: AskClass | Shape) -> bool:
-        """True if it may be reserved for an ask that fits nowhere now (spec §§ 8.5, 8.7).
+        """True if it may be reserved for an ask that fits no node now (spec §§ 8.5, 8.7).
 
-        A node that the RM refuses now is not worth it. Room that was given up is open to all, until
+        A node that the RM refuses now is not reserved. Room that was given up is available to all asks until
         the next review.
         """
         if isinstance(wanted, AskClass) and self.is_refused(wanted):
@@ -266,32 +266,38 @@ class Node:
             return False
         return not (isinstance(wanted, AskClass) and self.results.get((wanted, False)))
 
+    @property
+    def keeps_victims(self) -> bool:
+        """True if a reservation keeps the victims on it from other asks; a provisional one does not."""
+        reservations = self.reservations
+        return bool(reservations) and any(not one.provisional for one in reservations.values())
+
     def holds(self, items: Items) -> bool:
-        """True if the amounts would fit if nothing were on the node."""
+        """True if the amounts would fit on the empty node."""
         return _first_short(self.capacity, items) is None
 
 
 def overhang_of(node: Node) -> Items:
-    """Amounts allocated beyond the node's capacity. Foreign allocations count in no queue, so not here."""
+    """Amounts allocated beyond the node's capacity, without foreign ones, which count in no queue."""
     occupied = node.occupied
     beyond = ((name, -left - occupied.get(name, 0)) for name, left in node.available.items())
     return tuple((name, value) for name, value in beyond if value > 0)
 
 
 def is_out(node: Node, ask_class: AskClass) -> bool:
-    """True if no room is to be kept on the node for the class: the RM has refused, or has not answered."""
+    """True if no room may be reserved on the node for the class: the RM has refused, or not answered."""
     results = node.results
     return bool(results and (results.get((ask_class, True)) or results.get((ask_class, False))))
 
 
 def refuses(node: Node, ask_class: AskClass) -> bool:
-    """True if the RM has refused the node to the class, be it to keep room there; silence is no refusal."""
+    """True if the RM has refused the class on the node, or a reservation; a missing answer is no refusal."""
     reasons = [node.results.get((ask_class, allocate)) for allocate in (True, False)] if node.results else []
     return any(reason and reason is not NO_ANSWER for reason in reasons)
 
 
 def _first_short(amounts: Mapping[str, int], items: Items) -> str | None:
-    """The first wanted type of which there is too little; a type that is not there is zero."""
+    """The first wanted type with too little available; a missing type counts as zero."""
     for name, value in items:
         if amounts.get(name, 0) < value:
             return name
@@ -301,8 +307,8 @@ def _first_short(amounts: Mapping[str, int], items: Items) -> str | None:
 class Recent(Generic[T]):
     """Things in the order of their last changes, as a log for any number of readers.
 
-    A reader keeps the `count` up to which it has read. A thing with several changes is read once,
-    so the log is never longer than there are things, and no reader has to be waited for.
+    A reader stores the `count` up to which it has read. A thing with several changes is read once,
+    so the log is never longer than the number of things, and does not depend on its readers.
     """
 
     __slots__ = ("_last", "count")
@@ -316,7 +322,7 @@ class Recent(Generic[T]):
         self._last: dict[T, int] = {}
 
     def note(self, thing: T) -> None:
-        """The thing has changed just now."""
+        """Note a change of the thing."""
         self.count += 1
         self._last.pop(thing, None)
         self._last[thing] = self.count
@@ -326,11 +332,11 @@ class Recent(Generic[T]):
         return self._last.get(thing, 0)
 
     def forget(self, thing: T) -> None:
-        """The thing is gone: no reader hears of it any more."""
+        """Remove a thing from the log."""
         self._last.pop(thing, None)
 
     def clear(self) -> None:
-        """All things are gone."""
+        """Remove all things from the log."""
         self._last.clear()
 
     def since(self, count: int) -> Iterator[T]:

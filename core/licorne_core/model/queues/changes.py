@@ -1,4 +1,4 @@
-"""Facts about queues between two moments, for subscribers (spec §§ 4.14, 10.9)."""
+"""Facts about changes of queues between two moments, for subscribers (spec §§ 4.14, 10.9)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -30,18 +30,18 @@ class QueueSnapshot:
 
 
 Change = tuple[Queue, QueueSnapshot | None, QueueSnapshot | None]
-"""A queue before and after; None where it was not there yet, or is not there any more."""
+"""A queue before and after; None if it did not exist then."""
 
 
 def snapshot(queue: Queue) -> QueueSnapshot:
-    """The queue as it is now."""
+    """Copy the settings of the queue as they are now."""
     return QueueSnapshot(
         queue.managed, queue.is_leaf, queue.max or EMPTY, queue.guaranteed or EMPTY, queue.limits.listed
     )
 
 
 def facts(changes: Iterable[Change], now: float) -> Iterator[EventRecord]:
-    """Facts of queue changes in this order, and behind all of them those of limits.
+    """Facts of queue changes in this order, followed by all facts of limits.
 
     A new queue is published with its limits only, and without its sizes (spec § 12.1.4).
     """
@@ -86,7 +86,7 @@ def _limits(of: QueueSnapshot | None) -> tuple[LimitConfig, ...]:
 
 
 def _by_name(limits: tuple[LimitConfig, ...]) -> dict[_LimitKey, int]:
-    """For each user and each group with a limit, which of these it is, in their order."""
+    """Index of the limit of each user and each group, in their order."""
     names: dict[_LimitKey, int] = {}
     for number, limit in enumerate(limits):
         for user in limit.users:
@@ -99,7 +99,7 @@ def _by_name(limits: tuple[LimitConfig, ...]) -> dict[_LimitKey, int]:
 def _limits_changed(
     queue: Queue, was: tuple[LimitConfig, ...], is_: tuple[LimitConfig, ...], now: float
 ) -> Iterator[EventRecord]:
-    """The facts about one queue's limits. Two limits are compared once, however many they name."""
+    """Facts of one queue's limits. Two limits are compared once, however many names they have."""
     before, after = _by_name(was), _by_name(is_)
     for kind, name in before:
         if (kind, name) not in after:

@@ -1,4 +1,4 @@
-"""What a queue is guaranteed, and whether it stays within that (spec § 9.1, law 4).
+"""Guaranteed amounts of a queue, and whether it stays within them (spec § 9.1, law 4).
 
 *Settled* usage counts: usage after all victims have ended and all beneficiaries are placed. A queue
 *guarantees* a type if its guaranteed amount of the type is above zero.
@@ -10,7 +10,7 @@ from licorne_core.values.resources import Items
 
 
 def settled(quota: Quota, name: str) -> int:
-    """Settled usage of a type."""
+    """Settled usage of a type, in its unit: allocated, without victims, and what is promised."""
     return quota.allocated.get(name, 0) - quota.preempting.get(name, 0) + quota.promised.get(name, 0)
 
 

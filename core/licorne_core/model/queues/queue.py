@@ -10,6 +10,7 @@ from typing import Any
 from licorne_core.config.schema import LimitConfig, QueueSettings, TemplateConfig
 from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application
+from licorne_core.model.queues.users import LeafUser
 from licorne_core.model.quotas import Quota
 from licorne_core.values.counters import QueueCounters
 from licorne_core.values.ids import AppId, QueuePath, UserGroup
@@ -19,7 +20,7 @@ from licorne_core.values.resources import Resources, is_zero, min_undefined, wit
 
 
 class LimitTable:
-    """Limits as configured, found by name without a walk over all of them."""
+    """Configured limits, indexed by name."""
 
     __slots__ = ("groups", "listed", "users")
 
@@ -29,7 +30,7 @@ class LimitTable:
         """The limits as configured."""
         self.users: dict[str, LimitConfig] = {}
         self.groups: dict[str, LimitConfig] = {}
-        """Both are in the order of configuration."""
+        """Groups, and above users, in the order of configuration."""
         for limit in limits:
             self.users |= dict.fromkeys(limit.users, limit)
             self.groups |= dict.fromkeys(limit.groups, limit)
@@ -45,7 +46,7 @@ class LimitTable:
         return self.groups.get(name)
 
     def of_kind(self, kind: str) -> Mapping[str, LimitConfig]:
-        """The limits by user (`kind` is ``user``) or by group (``group``), the wildcards too."""
+        """The limits by user (`kind` is ``user``) or by group (``group``), the wildcards included."""
         return self.users if kind == "user" else self.groups
 
 
@@ -62,23 +63,23 @@ class QueueState(Enum):
 
 
 class Precedence:
-    """What comes before shares in an order: of a queue, or of the applications in a leaf.
+    """Sort key that precedes shares: of sibling queues, or of the users of a leaf.
 
-    An extension gives it to all queues of one parent, or to a leaf.
+    An extension provides it for all queues of one parent, or for a leaf.
     """
 
     __slots__ = ()
 
     def of_queue(self, queue: "Queue") -> float:
-        """By what the queue is ordered among its siblings at present."""
+        """The queue's sort key among its siblings at present."""
         return 0.0
 
-    def of_app(self, app: Application, leaf: "Queue") -> float:
-        """By what the application is ordered in the leaf at present."""
+    def of_user(self, user: str, leaf: "Queue") -> float:
+        """The user's sort key in the leaf at present."""
         return 0.0
 
     def forget(self) -> None:
-        """What the queue is due is another: nothing that was derived from it holds."""
+        """Drop all derived values, as the entitlements of the queue have changed."""
 
 
 _DEFAULTS = QueueSettings()
@@ -118,10 +119,11 @@ class Queue(Quota):
         "ranking",
         "running_applications",
         "settings",
-        "share",
+        "shares",
         "state",
         "submit_acl",
         "template",
+        "users",
     )
 
     def __init__(self, name: str, parent: "Queue | None", *, is_leaf: bool, managed: bool) -> None:
@@ -133,44 +135,46 @@ class Queue(Quota):
         # The queue itself, its parent and so on up to root.
         self.lineage: tuple[Queue, ...] = (self, *parent.lineage) if parent else (self,)
         self.is_leaf = is_leaf  # whether it holds applications
-        self.becomes_leaf = False  # a parent that becomes a leaf once its children are gone
-        self.managed = managed  # whether the configuration has it; if not, placement made it
+        self.becomes_leaf = False  # a parent that becomes a leaf once it has no children
+        self.managed = managed  # whether it is configured; if not, placement created it
         self.state = QueueState.ACTIVE
         self.children: dict[str, Queue] = {}  # by name
         self.applications: dict[AppId, Application] = {}  # of a leaf, in the order of arrival
         # Settings, from the configuration or from a template.
         self.guaranteed: Resources | None = None  # amounts; None for no guarantee
-        # Of the maximum a zero forbids its type. For root it is the size of the cluster, and a type
-        # that is not in it is not to be had (spec § 4.5).
+        # A zero in a maximum forbids its type. The maximum of root is the size of the cluster: a type
+        # that is missing in it is not available (spec § 4.5).
         self.properties: Mapping[str, str] = {}  # as written, the inherited ones included
         self.settings = _DEFAULTS  # what the properties mean; delays in seconds
         self.admin_acl = _NOBODY
         self.submit_acl = _NOBODY
         self.template: TemplateConfig | None = None  # of a parent, its own or an inherited one
-        # The sizes that applications brought in their tags for a dynamic leaf, the latest of each
-        # kind. They come before those of the template (spec § 3.13).
+        # The sizes that applications set by tags for a dynamic leaf, the latest of each kind. They
+        # precede those of the template (spec § 3.13).
         self.brought = _NOTHING
         self.limits = NO_LIMITS  # of users and groups in this queue
-        # Usage counts in this queue and all above. A name whose amount is zero is left out.
+        # Usage counts in this queue and all above. Names with a zero amount are left out.
         self.pending: dict[str, int] = {}  # amounts of asks
         self.running_applications = 0  # how many are in the state Running
         # Accepted applications with a node reserved or an allocation held. They are about to run
         # and count against `max_applications` (spec § 4.12).
         self.allocating: dict[AppId, None] = {}
-        self.counters = QueueCounters()  # numbers for metrics, since the queue was made
+        self.counters = QueueCounters()  # numbers for metrics, since the creation of the queue
         # Order: among the siblings, and of the children or applications inside.
         # Amounts that `allocated` is divided by for the share (spec § 4.9). They are derived anew
         # when the tree's `shares_stale` is set.
         self.denominators: dict[str, int] = {}
-        self.share = 0.0  # the largest quotient; 0.0 for nothing allocated
-        # What comes before the share in the order: of the queue among its siblings, and of the
-        # applications in a fair leaf. None for nothing.
+        self.shares: list[float] = []  # the quotients, largest first; nothing for nothing allocated
+        # Sort key that precedes the share: of the queue among its siblings, and of the
+        # users of a fair leaf. None for none.
         self.precedence: Precedence | None = None
         self.precedence_inside: Precedence | None = None
         self.interests = 0  # bits of the extensions that have rules for what is in it
         self.priorities = PriorityCounts()  # of a leaf's asks, or as a parent sees its children
         self.counted_priority = NO_PRIORITY  # how the parent counts this queue at the moment
-        self.ranking: Ranking[Any] = Ranking()  # what is to be looked at inside, the first on top
+        # Children or applications to try, the first on top; in a fair leaf, `UserApps`.
+        self.ranking: Ranking[Any] = Ranking()
+        self.users: dict[str, LeafUser] = {}  # of a fair leaf, by name: those of its applications
 
     def __repr__(self) -> str:
         """``<Queue root.a leaf Active: allocated {...}, pending {...}>``."""
@@ -183,11 +187,14 @@ class Queue(Quota):
     def let_go(self) -> None:
         """Break its reference circles: otherwise only the garbage collector would free it.
 
-        It stands in its own lineage, stale entries know its children, and what precedes its share knows all.
+        The queue is in its own lineage, stale entries refer to its children, and `precedence` refers to all.
         """
         self.lineage, self.precedence, self.precedence_inside = (), None, None
         self.applications.clear()
         self.ranking.clear()
+        for user in self.users.values():
+            user.let_go()
+        self.users.clear()
 
     @property
     def started_applications(self) -> int:
@@ -205,7 +212,7 @@ class Queue(Quota):
 
     @property
     def may_be_removed(self) -> bool:
-        """True if the cleaner takes it once it is empty (spec § 4.3)."""
+        """True if the cleaner removes it once it is empty (spec § 4.3)."""
         if self.parent is None:
             return False
         return not self.managed or self.state is QueueState.DRAINING
@@ -242,8 +249,8 @@ def may_submit(queue: Queue, user: UserGroup) -> bool:
 def takes_applications(queue: Queue) -> bool:
     """True if it is an active leaf, and none above it is draining, stopped or to become a leaf.
 
-    The same holds for dynamic leaves. Otherwise new applications could keep such a parent from ever
-    losing its last child.
+    The same is true for dynamic leaves. Otherwise new applications could prevent the removal of the last
+    child of such a parent for ever.
     """
     return queue.is_leaf and all(
         above.state is QueueState.ACTIVE and not above.becomes_leaf for above in queue.lineage
@@ -251,7 +258,7 @@ def takes_applications(queue: Queue) -> bool:
 
 
 def why_closed(queue: Queue) -> str:
-    """Reason that a queue does not take applications, said of the queue."""
+    """Reason that a queue takes no applications, to follow the name of the queue."""
     if not queue.is_leaf:
         return "is no leaf"
     above = next(
@@ -270,15 +277,15 @@ def stopped_above(queue: Queue) -> Queue | None:
 
 
 def max_in_force(size: Resources | None) -> Resources | None:
-    """The maximum that a configured `max` sets; None for no maximum at all (spec § 4.6).
+    """The maximum in force for a configured `max`; None for no maximum at all (spec § 4.6).
 
-    Unset and empty are no maximum. A zero forbids its type, beside other amounts and alone.
+    None and an empty mapping are no maximum. A zero forbids its type, with other amounts or without.
     """
     return size or None
 
 
 def guaranteed_in_force(size: Resources | None) -> Resources | None:
-    """Guarantee from a configured `guaranteed`; None for unset, empty and nothing but zeros."""
+    """Guarantee in force for a configured `guaranteed`; None if it is unset, empty or all zeros."""
     return None if size is None or is_zero(size) else size
 
 
@@ -286,8 +293,8 @@ def headroom(queue: Queue) -> Resources:
     """Headroom of the queue: amounts that still fit below every maximum (spec § 4.7).
 
     A type that no queue of the lineage limits is left out. An amount below zero means that a queue
-    of the lineage has more than its maximum. Root's maximum is the size of the cluster, and only
-    the types that the cluster has count there.
+    of the lineage exceeds its maximum. Root's maximum is the size of the cluster, and only
+    types of the cluster count there.
     """
     room: Resources = {}
     for above in queue.lineage:
@@ -296,10 +303,10 @@ def headroom(queue: Queue) -> Resources:
 
 
 def fair_max(queue: Queue) -> Resources:
-    """Measure of the queue's share where nothing is guaranteed (spec § 4.8).
+    """Divisors of the queue's share if nothing is guaranteed (spec § 4.8).
 
     It begins with root's maximum, without zeros. On the way down, each queue's own maximum of a
-    type replaces the one from above, be it larger or smaller.
+    replaces the one from above, whether larger or smaller.
     """
     root = queue.lineage[-1]
     size = without_zeros(root.max or {})
@@ -324,22 +331,21 @@ def derive_denominators(queue: Queue) -> None:
 
 
 def current_share(queue: Queue) -> float:
-    """The share by denominators that are derived on the spot, for reports."""
-    return largest_quotient(queue.allocated, denominators(queue))
+    """The share by denominators that are derived for this call, for reports."""
+    return max(quotients(queue.allocated, denominators(queue)), default=0.0)
 
 
-def largest_quotient(allocated: dict[str, int], divisors: dict[str, int]) -> float:
-    """Share of a queue, the sort key of siblings (spec § 4.9): 0.0 for nothing allocated.
+def quotients(allocated: dict[str, int], divisors: dict[str, int]) -> list[float]:
+    """Shares of a queue or a user, largest first, the sort key of siblings (spec § 4.9); none for no usage.
 
-    It is the largest quotient of allocated and divisor, over the types that have a divisor. Usage of
-    a type whose divisor is zero counts as 1.0.
+    They are the quotients of allocated and divisor, over the types that have a divisor. Usage of a type whose
+    divisor is zero counts as 1.0. Of equal largest shares the next ones decide.
     """
-    highest = 0.0
+    shares = []
     for name, amount in allocated.items():
         divisor = divisors.get(name)
-        if divisor is None or amount <= 0:
-            continue
-        quotient = amount / divisor if divisor > 0 else 1.0
-        if quotient > highest:
-            highest = quotient
-    return highest
+        if divisor is not None and amount > 0:
+            shares.append(amount / divisor if divisor > 0 else 1.0)
+    if len(shares) > 1:
+        shares.sort(reverse=True)
+    return shares

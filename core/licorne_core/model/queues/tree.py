@@ -1,4 +1,4 @@
-"""The queues of one partition: found, created, reloaded and cleaned (spec §§ 2.4, 2.7, 4.1-4.4)."""
+"""The queues of one partition: lookup, creation, reload and removal (spec §§ 2.4, 2.7, 4.1-4.4)."""
 
 from collections.abc import Container, Iterable, Iterator
 from itertools import islice
@@ -29,7 +29,7 @@ _NOTHING = TemplateConfig()
 
 
 def configure(queue: Queue, config: QueueConfig) -> None:
-    """Give a managed queue the settings of its configuration; its parent has been configured.
+    """Apply its configuration to a managed queue; its parent must be configured before.
 
     All derived settings are derived anew, so that nothing of an earlier configuration stays. Root
     has no sizes of its own, and keeps its first `max_applications` (spec § 2.7.3).
@@ -48,10 +48,10 @@ def configure(queue: Queue, config: QueueConfig) -> None:
 
 
 def apply_template(queue: Queue) -> None:
-    """Give a dynamic queue the settings of the template above it; parents come first.
+    """Apply the template above it to a dynamic queue; parents come first.
 
-    A leaf takes all of the template, a parent only hands it on. The recovery queue stays as it was
-    made: fifo, without limits (spec § 3.14).
+    A leaf takes all of the template, a parent only passes it on. The recovery queue never changes:
+    fifo, without limits (spec § 3.14).
     """
     if queue.path == RECOVERY_PATH:
         return
@@ -74,7 +74,7 @@ def apply_sizes(leaf: Queue) -> None:
 
 
 def max_with(leaf: Queue, brought: TemplateConfig) -> Resources | None:
-    """The maximum of a dynamic leaf for which applications have brought this; None for no bound."""
+    """The maximum of a dynamic leaf with these sizes from applications; None for no bound."""
     return max_in_force(brought.max or _template_above(leaf).max)
 
 
@@ -93,26 +93,26 @@ def _template_of(queue: Queue, own: TemplateConfig | None) -> TemplateConfig | N
 
 
 MAX_LEVELS = 32
-"""Levels that a created queue may have, root being the first."""
+"""Most levels of a created queue's path, root being the first."""
 MAX_PATH_LENGTH = 4096
-"""Characters that the path of a created queue may have."""
+"""Most characters of a created queue's path."""
 
 
 class Visit(NamedTuple):
-    """A queue of a tree, as a new configuration finds it."""
+    """A queue of a tree during a reload, with its new configuration."""
 
     queue: Queue
     config: QueueConfig | None
     """Configuration of the queue; None for a queue outside the configuration."""
     is_new: bool
-    """True if the configuration has brought it into the tree."""
+    """True if the reload has added it to the tree."""
 
 
 class QueueTree:
     """All queues below root, by path. Paths are lower-case and begin with root.
 
-    `shares_stale`: the denominators of all shares have to be derived anew. Changes of them set it;
-    the scheduling pass derives them and clears it. A queue that is created, or removed, changes no
+    `shares_stale`: the denominators of all shares have to be derived anew. Changes of sizes set it;
+    the scheduling pass derives them and clears it. Creation and removal of a queue change no
     share of another one.
     """
 
@@ -126,7 +126,7 @@ class QueueTree:
         self._queues: dict[str, Queue] = {}
         self._limited: dict[QueuePath, Queue] = {}
         self.stopped: dict[str, OperatorMark] = {}
-        """Who stopped which queues, by path; those that are gone are among them."""
+        """Marks of operators who stopped queues, by path; removed queues are included."""
         self.root = self._add(ROOT, None, is_leaf=False, managed=True)
         self.root.max_applications = root.max_applications
 
@@ -186,7 +186,7 @@ class QueueTree:
         """Create the missing leaf of that path and the parents it lacks (spec §§ 3.11, 4.1-4.2).
 
         The new queues are dynamic and follow the template above them. The caller has checked that
-        the parts of the path are legal names. With `recovery` the user's access does not matter.
+        the parts of the path are legal names. With `recovery` the user's access is not checked.
         Raises Rejected, and creates nothing, if the nearest queue that exists denies the user or
         takes no children, or if there would be too many queues or levels.
         """
@@ -222,7 +222,7 @@ class QueueTree:
         return queue
 
     def take_back(self, count: int) -> None:
-        """Remove the last `count` queues that were created; they have no applications."""
+        """Remove the last `count` created queues; they have no applications."""
         for queue in reversed(self.newest(count)):
             self._remove(queue)
             queue.let_go()
@@ -231,8 +231,8 @@ class QueueTree:
         """All queues of the tree and of a configuration, each parent before its children by name.
 
         A queue that is missing is added when its turn comes. The caller settles each queue before
-        it asks for the next. It may wait in between, but not add or remove queues meanwhile. In a
-        tree with applications `check_reload` has to find no problem first.
+        it takes the next. It may pause in between, but not add or remove queues meanwhile. In a
+        tree with applications, `check_reload` has to be called first and find no problem.
         """
         waiting: list[tuple[str, Queue | None, QueueConfig | None]] = [(ROOT, None, root)]
         while waiting:
@@ -250,8 +250,8 @@ class QueueTree:
     def settle(self, visit: Visit) -> None:
         """Apply the configuration to a queue (spec § 2.7.3-6).
 
-        Its parent was settled before. A dynamic queue becomes managed if the configuration has it.
-        Nothing is killed, no queue disappears at once, and a stopped queue stays stopped. A managed
+        Its parent was settled before. A dynamic queue becomes managed if it is in the configuration.
+        No allocation is stopped, no queue disappears at once, and a stopped queue stays stopped. A managed
         queue outside the new configuration drains, stopped or not, and `clean` removes it once it
         is empty.
         """
@@ -273,11 +273,11 @@ class QueueTree:
     def clean(self, some: Iterable[Queue] | None = None) -> list[Queue]:
         """Remove and return empty queues, draining or dynamic, children first (spec § 4.3).
 
-        Only `some` are looked at, children first; None for all. A parent that was to become a leaf
-        is one as soon as its last child is gone.
+        Only queues in `some` are considered, children first; None for all. A parent that was to become a leaf
+        becomes one with the removal of its last child.
         """
         removed: list[Queue] = []
-        # A parent was added before its children, so this goes from the bottom up.
+        # A parent was added before its children, so the order is from the bottom up.
         for queue in reversed(list(self._queues.values())) if some is None else some:
             if queue.may_be_removed and queue.is_empty:
                 self._remove(queue)
@@ -289,9 +289,9 @@ class QueueTree:
         return removed
 
     def take_apart(self) -> Iterator[int]:
-        """Release all queues, one with each step of a job, as the tree is gone."""
+        """Release all queues, one in each step of a job, as the tree is discarded."""
         while self._queues:
-            # Children were added behind their parents, so they go first.
+            # Children were added after their parents, so they are removed first.
             _, queue = self._queues.popitem()
             if queue.parent is not None:
                 del queue.parent.children[queue.name]
@@ -299,7 +299,7 @@ class QueueTree:
             yield 1
 
     def _retype(self, queue: Queue, *, is_leaf: bool) -> None:
-        """Make a queue a leaf or a parent; one with children becomes a leaf once they are gone."""
+        """Make a queue a leaf or a parent; a queue with children becomes a leaf once it has none."""
         queue.becomes_leaf = is_leaf and bool(queue.children)
         if queue.becomes_leaf or queue.is_leaf == is_leaf:
             return
@@ -369,8 +369,8 @@ def stop(tree: QueueTree) -> None:
 def check_reload(tree: QueueTree, root: QueueConfig) -> list[Problem]:
     """The problems that make a reload impossible (spec § 2.7.4); nothing is changed.
 
-    A leaf cannot become a parent as long as applications are in it. Every partition has to be
-    checked before the first is reloaded, so that an update is done whole or not at all.
+    A queue with applications cannot become a parent. Every partition has to be
+    checked before the first is reloaded, so that an update is applied whole or not at all.
     """
     problems = []
     waiting = [(root, tree.root)]

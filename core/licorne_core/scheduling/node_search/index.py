@@ -19,7 +19,7 @@ from licorne_core.config.schema import NodeSortPolicy
 from licorne_core.model.effort import Search
 from licorne_core.model.nodes.book import NodeBook, NodeOrder
 from licorne_core.model.nodes.node import NO_ANSWER, Node
-from licorne_core.scheduling.node_search.node_heap import Entry, Greatest, NodeHeap
+from licorne_core.scheduling.node_search.node_heap import Greatest, NodeEntry, NodeHeap
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.supply import (
     MAX_ROOMS,
@@ -50,7 +50,7 @@ class NodeHeaps(Search):
     """The heap of all open nodes, and those of supplies.
 
     Always true: the log behind a heap's position has all nodes that became better since its last use.
-    `work` counts what touches many nodes at once, in units of about a microsecond.
+    `work` counts operations on many nodes at once, in units of about a microsecond.
     """
 
     __slots__ = ("_everything", "_greatest", "_log", "_nodes", "_part", "_room", "closed")
@@ -88,7 +88,7 @@ class NodeHeaps(Search):
         self.closed = False
         everything = self._everything = NodeHeap()
         everything.read = len(self._log)
-        for part in parts_of(self._nodes.by_id.values()):
+        for part in parts_of(list(self._nodes.by_id.values())):
             for node in part:
                 everything.offer(node)
             yield 1
@@ -100,7 +100,7 @@ class NodeHeaps(Search):
             self._catch_up()
 
     def top(self) -> Node | None:
-        """First of all open nodes; None for none, and while the first node of a supply is looked for."""
+        """First of all open nodes; None for none, and while the search for a supply's first node goes on."""
         if self._room.filling:
             return None
         everything = self._everything
@@ -162,7 +162,7 @@ class NodeHeaps(Search):
             return node
         if self._is_ruled_out(supply):
             return None
-        aside: list[Entry] = []
+        aside: list[NodeEntry] = []
         while node is not None and len(aside) < PROBES and not node.takes(wanted):
             aside.append(heappop(everything.entries))
             node = everything.best()
@@ -175,7 +175,7 @@ class NodeHeaps(Search):
         self._room.count(heap)
 
     def _is_ruled_out(self, supply: Supply) -> bool:
-        """True if no open node has that much of a type, or the search for a smaller shape has failed."""
+        """True if no open node has this amount of a type, or the search for a smaller shape has failed."""
         greatest = self._greatest[type(supply)]
         greatest.read_on(self._log)
         if greatest.rules_out(supply.items):
@@ -190,7 +190,7 @@ class NodeHeaps(Search):
     def _start(self, supply: Supply) -> SupplyHeap:
         """Start to fill a heap of the supply's own.
 
-        A short supply takes no other nodes than changed ones. A search of all nodes may also find the
+        A short supply has only changed nodes as candidates. A search of all nodes may also derive the
         greatest amounts anew.
         """
         nodes = list(supply.nodes.rooms) if supply.is_short else self._room.all_nodes()
@@ -204,7 +204,7 @@ class NodeHeaps(Search):
         return heap
 
     def _fill_on(self, supply: Supply, heap: SupplyHeap) -> None:
-        """Fill one part of a heap; drop others if all have too many entries then."""
+        """Fill one part of a heap; drop other heaps if all together have too many entries then."""
         self.work += heap.fill_on(self._part)
         if not heap.is_filling:
             self._room.filled(supply)
@@ -240,30 +240,39 @@ class NodeIndex:
     that may be chosen again, `victims_changed` for other possible victims, `left` for a removed node.
     """
 
-    __slots__ = ("_groups", "_nodes", "heaps", "supplies", "version")
+    __slots__ = ("_groups", "_nodes", "_reorders", "heaps", "supplies", "version")
 
     def __init__(self, nodes: NodeBook, tuning: Tuning) -> None:
         """Index these nodes."""
         self._nodes = nodes
-        self.version = 0
+        self.version = self._reorders = 0
         """Number of changes of nodes."""
         for _ in self._score_all():
             pass
         self.heaps = NodeHeaps(nodes, tuning.fill_work)
-        """Nodes in order. Its `work` counts what touches many nodes at once."""
+        """Nodes in order. Its `work` counts operations on many nodes at once."""
         self.supplies = Supplies()
         """Nodes by shape and ask class, and the asks that wait for them."""
         self._groups: dict[AskClass | Shape, int] = {}
         """Number of groups of each shape, and of each class with a predicate."""
 
-    def reorder(self, policy: NodeSortPolicy) -> Iterator[int]:
+    def reorder(self, policy: NodeSortPolicy, *, packs: bool = False) -> Iterator[int]:
         """Put another node order in force, step by step; yield the cost of each step.
 
-        Between two steps nodes may change. No node may be added or removed, and no search may run.
+        Between two steps nodes may change, but no search may run. They may come and go, unless one of the
+        orders has mates. A later call ends this one.
         """
+        self._reorders += 1
+        number = self._reorders
+        for cost in self._reorder(policy, packs=packs):
+            yield cost
+            if number != self._reorders:
+                return
+
+    def _reorder(self, policy: NodeSortPolicy, *, packs: bool) -> Iterator[int]:
         yield from self.heaps.close()
-        self._nodes.reorder(policy)
-        for part in parts_of(self._nodes.by_id.values()):
+        self._nodes.reorder(policy, packs=packs)
+        for part in parts_of(list(self._nodes.by_id.values())):
             for node in part:
                 self._nodes.order.add(node)
             yield 1
@@ -272,22 +281,22 @@ class NodeIndex:
 
     # Classes in use
 
-    def class_came(self, ask_class: AskClass) -> None:
-        """Count a group of the class."""
+    def class_added(self, ask_class: AskClass) -> None:
+        """Count a new group of the class."""
         groups, shape = self._groups, ask_class.shape
         groups[shape] = groups.get(shape, 0) + 1
         if ask_class.predicate is not None:
             groups[ask_class] = groups.get(ask_class, 0) + 1
 
-    def class_went(self, ask_class: AskClass) -> None:
-        """Count a group of the class less; drop supplies that no group needs any more."""
+    def class_removed(self, ask_class: AskClass) -> None:
+        """Remove a group of the class from the count; drop supplies that no group needs any more."""
         self._leave(ask_class.shape)
         if ask_class.predicate is not None:
             self._leave(ask_class)
 
     def is_wanted(self, ask_class: AskClass) -> bool:
-        """True if there is a group of the class, which has a predicate."""
-        return ask_class in self._groups
+        """True if there is a group of the class; if the class has no predicate, of its shape."""
+        return (ask_class.shape if ask_class.predicate is None else ask_class) in self._groups
 
     def clear(self) -> Iterator[int]:
         """Forget all nodes of a removed partition, step by step."""
@@ -313,7 +322,7 @@ class NodeIndex:
         shape = ask_class.shape
         has_predicate = ask_class.predicate is not None
         if shape.required_node is None:
-            # Most asks fit on the first of all nodes: only for others a supply is made.
+            # Most asks fit on the first of all nodes: a supply is made only for others.
             first = self.heaps.top()
             if first is not None and first.refusal(ask_class if has_predicate else shape) is None:
                 return first
@@ -358,8 +367,10 @@ class NodeIndex:
         return found
 
     def _score_all(self) -> Iterator[int]:
-        for part in parts_of(self._nodes.by_id.values()):
+        for part in parts_of(list(self._nodes.by_id.values())):
             for node in part:
+                if self._nodes.by_id.get(node.node_id) is not node:
+                    continue
                 self._nodes.changed.note(node)
                 self.version += 1
                 _score_afresh(node, self._nodes.order)
@@ -377,12 +388,12 @@ class NodeIndex:
         self._nodes.changed.note(node)
 
     def refused(self, node: Node) -> None:
-        """Note that the RM has refused a class on the node, or has not answered: gangs count its room."""
+        """Note that the RM has refused a class on the node, or not answered: slots for gangs depend on it."""
         if self._nodes.refusals_count:
             self._nodes.changed.note(node)
 
     def left(self, node: Node) -> None:
-        """Note a removed node: no heap keeps it, and scores of other nodes may be void."""
+        """Remove a node from all heaps; scores of other nodes may be void."""
         self._void_scores(node)
         node.version += 1
         self.heaps.write(node)
@@ -404,7 +415,7 @@ class NodeIndex:
             return
         voided = list(order.voids(node))
         self.heaps.work += len(voided) - 1
-        # A heap may read any node of the log, so all need scores first: a new node has none yet.
+        # A heap may read any node of the log, so all of them need a score: a new node has none yet.
         for better in [mate for mate in voided if _rescore(mate, order)]:
             self.heaps.write(better)
 
@@ -418,7 +429,7 @@ class NodeIndex:
             if node is not None and not supply.takes(node):
                 node = None
         elif (
-            # Most supplies never were short.
+            # Most supplies were never short, and are not compared further.
             supply.short_in >= 0
             and supply.heap is None
             and supply.is_short

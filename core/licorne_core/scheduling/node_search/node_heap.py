@@ -1,7 +1,7 @@
 """Heaps of nodes in node order, the greatest amounts of nodes, and an index of items by amounts.
 
-A heap is told of better and of removed nodes (`offer`). A worse node is ranked anew, or removed, when
-it comes to the top. `Greatest` rules asks out without a search. `FittingIndex` finds the items that may
+A heap is notified of better and of removed nodes (`offer`). A worse node is ranked anew, or removed, when
+it reaches the top. `Greatest` rules asks out without a search. `FittingIndex` finds the items that may
 fit in some room.
 """
 
@@ -15,7 +15,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.values.resources import Items
 
 
-class Entry(NamedTuple):
+class NodeEntry(NamedTuple):
     """A node with its rank at a version; ordered by rank, id and birth."""
 
     rank: Any
@@ -46,15 +46,15 @@ class NodeHeap:
     def __init__(self, *, steady: bool = True) -> None:
         """Start empty."""
         self.steady = steady
-        self.entries: list[Entry] = []
-        self.keys: dict[Node, Entry] = {}
+        self.entries: list[NodeEntry] = []
+        self.keys: dict[Node, NodeEntry] = {}
         self.read = 0
 
-    def entry(self, node: Node) -> Entry | None:
+    def entry(self, node: Node) -> NodeEntry | None:
         """Present entry of the node; None if the heap does not take the node."""
         if not node.open:
             return None
-        return _make(Entry, (node.score, node.node_id, node.birth, node.version, node))
+        return _make(NodeEntry, (node.score, node.node_id, node.birth, node.version, node))
 
     def fill(self, nodes: Iterable[Node]) -> None:
         """Start from these nodes."""
@@ -93,7 +93,7 @@ class NodeHeap:
                 self.entries = list(self.keys.values())
                 heapify(self.entries)
         elif entry is not None:
-            # The entry might never come to the top, and would keep a removed node for ever.
+            # The entry might never reach the top, and would keep a removed node alive.
             del self.keys[node]
 
     def best(self) -> Node | None:
@@ -122,7 +122,7 @@ class NodeHeap:
 
     def first(self, count: int) -> list[Node]:
         """At most `count` first valid nodes in order."""
-        aside: list[Entry] = []
+        aside: list[NodeEntry] = []
         while len(aside) < count and self.best() is not None:
             aside.append(heappop(self.entries))
         for entry in aside:
@@ -138,9 +138,9 @@ class NodeHeap:
             yield 1
 
 
-def entry_of(node: Node, rank: Any) -> Entry:
+def entry_of(node: Node, rank: Any) -> NodeEntry:
     """Present entry of the node, under this rank."""
-    return _make(Entry, (rank, node.node_id, node.birth, node.version, node))
+    return _make(NodeEntry, (rank, node.node_id, node.birth, node.version, node))
 
 
 class Greatest:
@@ -179,7 +179,7 @@ class Greatest:
             self.read = len(log)
 
     def rules_out(self, items: Items) -> bool:
-        """True if of some type no open node has the wanted amount."""
+        """True if, for some type, no open node has the wanted amount."""
         most = self._most
         return any(value > most.get(name, 0) for name, value in items)
 

@@ -1,8 +1,8 @@
 """Blockers: obstacles to ask groups or applications, each with one test.
 
 `lets_through` tests if a blocked item would pass now. A blocker knows its blocked items:
-`scheduling/waiting/waiting.py` puts them into its waiting lines and takes them off. `Blockers` finds
-those that depend on a thing which has changed.
+`scheduling/waiting/waiting.py` adds them to its waiting lines and removes them. `Blockers` finds
+the blockers that depend on a changed thing.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.queues.queue import Queue, QueueState
+from licorne_core.model.queues.users import UserApps
 from licorne_core.model.quotas import Quota, may_run_one_more
 from licorne_core.scheduling.node_search.node_heap import FittingIndex
 from licorne_core.scheduling.waiting.waiting_line import Amounts, LineOwner, WaitingLine, lower
@@ -45,7 +46,7 @@ class Blocker(LineOwner):
         return self
 
     def lets_through(self) -> bool:
-        """True if one of the waiting items would pass now; each kind has a rule."""
+        """True if one of the waiting items would pass now; each kind of blocker defines it."""
         return True
 
     def open(self) -> None:
@@ -59,11 +60,11 @@ class Blocker(LineOwner):
         """Note the first item, or one that wants less; `top` is above all of them."""
 
     def watch(self, item: Any, collection: Any) -> None:
-        """An item of the collection, which comes before the regular pass, waits for it."""
+        """Let an item of the priority pass wait for it; `collection` is the item's collection."""
         self.priority_pass[item] = collection
 
     def unwatch(self, item: Any) -> None:
-        """The item waits for it no more."""
+        """Remove an item of the priority pass."""
         del self.priority_pass[item]
 
     def end_pass(self) -> None:
@@ -78,7 +79,7 @@ class Blocker(LineOwner):
             self.retire()
 
     def that_may_open(self) -> "list[Blocker]":
-        """Return the blockers that may let an item through, as the thing has changed: itself or none."""
+        """Return the blockers that may let an item through after a change of the thing: itself or none."""
         return [self] if not self.is_unused and self.lets_through() else []
 
     @property
@@ -88,9 +89,9 @@ class Blocker(LineOwner):
 
 
 class Pool(Blocker):
-    """Scarce resource wanted in many sizes: room on nodes, or under a maximum.
+    """Scarce resource requested in many sizes: room on nodes, or under a maximum.
 
-    Each size has a `Shortage`. All their items stand in the waiting lines of the pool, so that a
+    Each size has a `Shortage`. All their items are in the waiting lines of the pool, so that a
     change costs nothing for the sizes that it does not help. Always true: no waiting item wants
     less than `least`; it is None without waiting items.
     """
@@ -102,7 +103,7 @@ class Pool(Blocker):
         super().__init__()
         self.least: Amounts | None = None
         self.top: Ranking[Any] | None = None
-        """Ranking of root's children, whose waiting line leads to all items."""
+        """Ranking of root's children, from whose waiting line all items are reached."""
         self.watched = FittingIndex()
         """Shortages with items of the priority pass."""
 
@@ -116,15 +117,15 @@ class Pool(Blocker):
         self.lower(wanted)
 
     def wanted_by(self, item: Any) -> Items:
-        """Amounts that no waiting item below this one undercuts."""
-        if isinstance(item, Queue | Application):
+        """Least amounts of the waiting items below this one."""
+        if isinstance(item, Queue | UserApps | Application):
             return tuple(self.waiting_lines[item.ranking].least().items())
         shortage: Shortage = item.blocker
         return shortage.items
 
     def passes(self, item: Any) -> bool:
         """True if a waiting item below this one would pass."""
-        if isinstance(item, Queue | Application):
+        if isinstance(item, Queue | UserApps | Application):
             inside = self.waiting_lines.get(item.ranking)
             return inside is not None and inside.first(item.ranking) is not None
         shortage: Shortage = item.blocker
@@ -181,25 +182,25 @@ class Shortage(Blocker):
         super().watch(item, collection)
 
     def unwatch(self, item: Any) -> None:
-        """The item waits for it no more."""
+        """Remove an item of the priority pass."""
         super().unwatch(item)
         if not self.priority_pass:
             self.pool.watched.remove(self)
 
 
 class OfThing(Blocker):
-    """A blocker that depends on one thing, and is kept by it as long as items wait."""
+    """A blocker that depends on one thing; it exists as long as items wait."""
 
     __slots__ = ("_all", "thing")
 
     def __init__(self, thing: Any, blockers: "Blockers") -> None:
-        """Create one of these blockers."""
+        """Create the blocker of the thing, without waiting items."""
         super().__init__()
         self.thing = thing
         self._all = blockers
 
     def retire(self) -> None:
-        """Forget it."""
+        """Remove it from the blockers."""
         self._all.drop(type(self), self.thing)
 
 
@@ -222,13 +223,13 @@ class RunningLimit(OfThing):
 class StoppedQueue(OfThing):
     """An operator has stopped a queue: nothing in it or below is tried (spec § 4.2).
 
-    The regular pass does not come there, so only items of the priority pass wait for this.
+    The regular pass does not enter the queue, so only items of the priority pass wait for this.
     """
 
     __slots__ = ()
 
     def lets_through(self) -> bool:
-        """True if it was started again."""
+        """True if the queue was started again."""
         queue: Queue = self.thing
         return queue.state is not QueueState.STOPPED
 
@@ -247,7 +248,7 @@ class OpenPlaceholders(OfThing):
 class FullRoot(OfThing):
     """Root has too little for asks that require nodes, even without their victims there (spec § 9.5).
 
-    Other nodes have more on them than they hold. Any change of what root has left may help.
+    Other nodes are allocated beyond their capacity. Any change of root's headroom may help.
     """
 
     __slots__ = ()
@@ -256,7 +257,7 @@ class FullRoot(OfThing):
 class Blockers:
     """The blockers of a partition by kind, and by the thing that each depends on.
 
-    Always true: of the kinds that are `OfThing`, only those with waiting items are here.
+    Always true: blockers that extend `OfThing` are here only while they have waiting items.
     """
 
     def __init__(self, partition: PartitionName) -> None:
@@ -267,7 +268,7 @@ class Blockers:
     def get(self, kind: type[T], thing: Any, *parts: Any) -> T:
         """The blocker of the kind for the thing; a new one if there is none.
 
-        `parts` are those of the partition that the kind reads beside the thing.
+        `parts` are further arguments of the kind's constructor.
         """
         known: T | None = self.of(kind).get(thing)
         if known is None:
@@ -280,7 +281,7 @@ class Blockers:
         return self._by_kind.get(kind, {})
 
     def of_things(self) -> list[Blocker]:
-        """All blockers that go with their last item."""
+        """All blockers that are removed with their last item."""
         kinds = [kind for kind in self._by_kind if issubclass(kind, OfThing)]
         return [one for kind in kinds for one in self._by_kind[kind].values()]
 
@@ -300,7 +301,7 @@ class Blockers:
         """Return the blockers that may let an item through, as these things have changed."""
         found: list[Blocker] = []
         for known in self._by_kind.values():
-            # Mostly nobody waits for any of them.
+            # In most cases no item waits for any of them.
             if not known.keys().isdisjoint(things):
                 for thing in things:
                     if thing in known:

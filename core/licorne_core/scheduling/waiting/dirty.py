@@ -1,7 +1,7 @@
 """The dirty set: things that have changed, and what follows from that.
 
-Moves and changes of things are marked here. A mark says what has changed, and not for whom. From
-the marked things `open_blockers` derives the blockers that may let somebody through, at the end of
+Moves and changes of things are marked here. A mark says what has changed, not who is affected. From
+the marked things `open_blockers` derives the blockers that may let an item through, at the end of
 each command and before each decision. `settle` also ranks changed applications and queues anew.
 """
 
@@ -13,40 +13,42 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.queues.queue import Queue, QueueState, derive_denominators, largest_quotient
+from licorne_core.model.queues.queue import Queue, QueueState, derive_denominators, quotients
 from licorne_core.model.queues.tree import QueueTree
+from licorne_core.model.queues.users import LeafUser
 from licorne_core.model.usage import Usage
 from licorne_core.scheduling.node_search.index import NodeIndex
-from licorne_core.scheduling.order import app_key, queue_key, settle_priority
+from licorne_core.scheduling.order import app_key, queue_key, settle_priority, user_key
 from licorne_core.scheduling.waiting.reserved_nodes import ReservationLimit
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.resources import Items
 
 _STOPPED: Final = QueueState.STOPPED
 _FIFO: Final = AppSortPolicy.FIFO
+_FAIR: Final = AppSortPolicy.FAIR
 
 
 class Ranks:
-    """The places of applications in their leaves, and of queues among their siblings."""
+    """The ranks of applications in their leaves, and of queues among their siblings."""
 
     __slots__ = ("_tree", "_wakeups", "admitting", "alone", "types")
 
     def __init__(self, tree: QueueTree, wakeups: Wakeups) -> None:
-        """Rank in these queues."""
+        """Start with no ranks, for the queues of a tree."""
         self._tree, self._wakeups = tree, wakeups
         self.alone: dict[Queue, None] = {}
-        """Queues that are ranked alone, and may have an older key."""
+        """Queues without ranked siblings, whose key may be out of date."""
         self.admitting: tuple[Any, ...] = ()
-        """Extensions that say which applications of a leaf are looked at."""
+        """Extensions that restrict which applications of a leaf are tried."""
         self.types: tuple[str, ...] = ()
-        """Resource types of all asks so far, sorted: all count in the keys of queues."""
+        """Resource types of all asks so far, sorted: all are in the keys of queues."""
 
     def after_placing(self, app: Application, leaf: Queue, *, same_priority: bool) -> None:
         """Rank the queues between a served ask and root.
 
-        In a fifo leaf an application of the same priority keeps its place, but for a gang that comes behind
-        all others. No key becomes smaller. The key of a queue without ranked siblings decides nothing: it
-        waits.
+        In a fifo leaf an application of the same priority keeps its rank, unless it is a gang that is ordered
+        after all others. No key becomes smaller. The key of a queue without ranked siblings decides nothing:
+        it is derived later.
         """
         units = app.gang.units
         is_behind = units is not None and units.behind
@@ -65,9 +67,11 @@ class Ranks:
                 self.rank_queue(queue)
 
     def rank_app(self, app: Application) -> None:
-        """Put the application in its place, or take it out when there is nothing to do for it."""
+        """Rank the application, or remove it from the ranking if none of its asks is to be tried."""
         leaf: Queue = app.leaf
         wakeups = self._wakeups
+        if leaf.settings.app_sort is _FAIR:
+            self._put_among_peers(app, leaf)
         if wakeups.reserved.ready or wakeups.replacing.ready:
             wakeups.replacing.app_key_changed(app)
             wakeups.reserved.app_key_changed(app)
@@ -77,7 +81,7 @@ class Ranks:
             if found is not None:
                 places = found
                 break
-        ranking = leaf.ranking
+        ranking: Any = leaf.ranking if app.peers is None else app.peers
         for one, due in places:
             present = one.pending_count and one.state in SCHEDULABLE and one.app_id in leaf.applications
             if present and due and not one.held:
@@ -87,20 +91,61 @@ class Ranks:
             elif not one.pending_count and one.blocker is None:
                 ranking.discard(one)
             elif one in ranking:
-                # It is not searched until it comes back, and blockers may change meanwhile.
+                # Its items are not searched until it is ranked again, and blockers may change meanwhile.
                 wakeups.waiting.release(one)
                 ranking.discard(one)
+        if app.peers is not None:
+            self._rank_user(leaf.users[app.user.user], leaf)
+
+    def _put_among_peers(self, app: Application, leaf: Queue) -> None:
+        """Count what the application has for its user, and find the applications that it is ranked among."""
+        name = app.user.user
+        user = leaf.users.get(name)
+        if user is None:
+            user = leaf.users[name] = LeafUser(name)
+        user.follow(app)
+        units = app.gang.units
+        peers = user.items[units is not None and units.behind]
+        if app.peers is not peers:
+            if app.peers is not None:
+                self._wakeups.forget_order()
+                self._wakeups.waiting.release(app)
+                app.peers.discard(app)
+            app.peers = peers
+
+    def forget_app(self, app: Application) -> None:
+        """Remove an application that leaves from those of its user."""
+        leaf: Queue = app.leaf
+        user = leaf.users[app.user.user]
+        user.forget(app)
+        self._rank_user(user, leaf)
+        app.peers = None
+        if not len(user):
+            del leaf.users[user.name]
+
+    def _rank_user(self, user: LeafUser, leaf: Queue) -> None:
+        """Rank a user in a fair leaf."""
+        wakeups, ranking = self._wakeups, leaf.ranking
+        for apps in user.items:
+            if not len(apps):
+                ranking.discard(apps)
+                continue
+            apps.key = user_key(apps, leaf)
+            ranking.put(apps, apps.key)
+            if wakeups.reserved.ready or wakeups.replacing.ready:
+                wakeups.reserved.user_key_changed(apps, leaf)
+                wakeups.replacing.user_key_changed(apps, leaf)
 
     def rank_queue(self, queue: Queue) -> None:
-        """Put the queue in its place among its siblings (spec § 4.9: only those with pending).
+        """Rank the queue among its siblings (spec § 4.9: only queues with pending asks).
 
-        Nothing is looked at in a stopped queue. Root has no siblings, so its children are not
-        ranked either.
+        Nothing is tried in a stopped queue. Root has no siblings, so its children are not
+        ranked either if it is stopped.
         """
         parent = queue.parent
         if parent is None:
             return
-        queue.share = largest_quotient(queue.allocated, queue.denominators)
+        queue.shares = quotients(queue.allocated, queue.denominators)
         wakeups = self._wakeups
         is_ranked = queue.pending and queue.state is not _STOPPED and parent.state is not _STOPPED
         if is_ranked or wakeups.reserved.ready or wakeups.replacing.ready:
@@ -115,16 +160,17 @@ class Ranks:
             parent.ranking.discard(queue)
 
     def rekey(self, parent: Queue) -> None:
-        """Order the children or the applications of a queue anew, as their precedence is another.
+        """Order the children or the users of a queue anew, as their precedence or their shares have changed.
 
-        What is set aside stays so: another place lets nothing through.
+        Items that are set aside stay so: another rank lets no item through.
         """
         wakeups, ranking = self._wakeups, parent.ranking
         if parent.is_leaf:
-            for app in ranking.items():
-                ranking.rekey(app, app_key(app, parent))
-                if wakeups.reserved.ready:
-                    wakeups.reserved.app_key_changed(app)
+            for apps in ranking.items() if parent.users else ():
+                apps.key = user_key(apps, parent)
+                ranking.rekey(apps, apps.key)
+                wakeups.reserved.user_key_changed(apps, parent)
+                wakeups.replacing.user_key_changed(apps, parent)
             return
         priority_sort = parent.settings.priority_sort
         for queue in ranking.items():
@@ -136,14 +182,13 @@ class Ranks:
                 wakeups.replacing.queue_key_changed(queue, key)
 
     def derive_shares(self) -> list[Queue]:
-        """Derive every share anew; return the leaves: cluster size or settings have changed."""
-        self._wakeups.reserved.everything_changed()
-        self._wakeups.replacing.everything_changed()
+        """Derive every share anew, as cluster size or settings have changed; return the leaves."""
+        self._wakeups.forget_order()
         queues = list(self._tree.walk())
         for queue in queues:
             derive_denominators(queue)
             _forget_precedence(queue)
-            if queue.precedence_inside is not None:
+            if queue.users or queue.precedence_inside is not None:
                 self.rekey(queue)
         for queue in reversed(queues):
             settle_priority(queue)
@@ -158,7 +203,7 @@ class Ranks:
 
 
 def _forget_precedence(queue: Queue) -> None:
-    """What the queue is due is another."""
+    """Drop the derived values of the precedence: the entitlement of the queue has changed."""
     for precedence in (queue.precedence, queue.precedence_inside):
         if precedence is not None:
             precedence.forget()
@@ -168,19 +213,19 @@ class Dirty:
     """The things of one partition that have changed since they were settled.
 
     Always true after `settle`: an application is ranked in its leaf if and only if it has pending
-    asks and may be looked at, a queue in its parent if and only if it has and neither is stopped;
-    both under the key that their books give. Only a queue that is ranked alone may have an older
-    key: then it is in `Ranks.alone`.
+    asks and may be tried, a queue in its parent if and only if it has pending asks and neither is stopped;
+    both under the key that their books give. Only a queue without ranked siblings may have a key that is out
+    of date: then it is in `Ranks.alone`.
     """
 
     __slots__ = (
-        "_apps",
         "_index",
         "_leaves",
         "_nodes",
         "_things",
         "_tree",
         "_wakeups",
+        "apps",
         "ranks",
         "usage",
         "version",
@@ -189,13 +234,14 @@ class Dirty:
     def __init__(self, tree: QueueTree, index: NodeIndex, wakeups: Wakeups, usage: Usage) -> None:
         """Note changes of these queues and nodes, and of usage."""
         self._tree, self._index, self._wakeups, self.usage = tree, index, wakeups, usage
-        self._apps: dict[Application, None] = {}
+        self.apps: dict[Application, None] = {}
+        """Applications to rank anew."""
         self._leaves: dict[Queue, None] = {}
         self._nodes: dict[Node, None] = {}
         self._things: dict[object, None] = {}
         self.ranks = Ranks(tree, wakeups)
         self.version = 0
-        """Rises whenever an application or a queue has more or less than before."""
+        """Rises whenever the usage of an application or a queue changes."""
 
     # Marks
 
@@ -205,23 +251,23 @@ class Dirty:
             self._things[thing] = None
 
     def mark_app(self, app: Application) -> None:
-        """Mark the key, the state or the asks of an application, and so its queues' keys."""
-        self._apps[app] = None
+        """Mark a change of the key, the state or the asks of an application; it affects its queues' keys."""
+        self.apps[app] = None
         self._leaves[app.leaf] = None
         self._wakeups.waiting.runnable = True
         self.version += 1
 
     def mark_due(self, app: Application) -> None:
-        """Mark an application that may have a step to take which was not possible before.
+        """Mark an application that may have a step to take that was not possible before.
 
-        Its usage is unchanged, so that failed searches are not repeated.
+        Its usage is unchanged, so failed searches are not repeated.
         """
-        self._apps[app] = None
+        self.apps[app] = None
         self._leaves[app.leaf] = None
         self._wakeups.waiting.runnable = True
 
     def mark_state(self, app: Application) -> None:
-        """Mark another state of an application: others may start, or its own reserved asks."""
+        """Mark a changed state of an application: others may start, or its own reserved asks."""
         self.mark_app(app)
         self.mark(app.leaf.lineage)
         self._wakeups.reserved.wake_of(app)
@@ -239,9 +285,9 @@ class Dirty:
         self.version += 1
 
     def mark_resized(self, leaf: Queue) -> None:
-        """Mark another maximum or guarantee of a leaf: of all shares only its own follows from it.
+        """Mark a changed maximum or guarantee of a leaf, of all shares only the leaf's own depends on it.
 
-        The fair order of applications is by what they have of the guarantee (spec § 5.2).
+        The fair order of applications is by their shares of the guarantee (spec § 5.2).
         """
         derive_denominators(leaf)
         _forget_precedence(leaf)
@@ -251,18 +297,18 @@ class Dirty:
             self.mark_app(app)
 
     def mark_cluster(self) -> None:
-        """Mark the size of the cluster: root's maximum, all shares, and limits that are a part of it."""
+        """Mark a change of the cluster's size: root's maximum, all shares, and limits that depend on it."""
         self._tree.shares_stale = True
         self._things[self._tree.root] = None
         self.mark(self._wakeups.blockers.of(ReservationLimit))
         self._wakeups.waiting.runnable = True
 
     def mark_node(self, node: Node) -> None:
-        """Mark a node that is new, has more room, is open again, or comes earlier in the order."""
+        """Mark a node that is new, has more room, is open again, or moves forward in the order."""
         self._nodes[node] = None
 
     def mark_filled(self, node: Node) -> None:
-        """Mark less room on the node, or the RM's consent to something there: that may be a victim."""
+        """Mark less room on the node, or the RM's acceptance of an allocation there, a possible victim."""
         self._index.took(node)
         if node.reservations:
             self._touched(node)
@@ -276,60 +322,67 @@ class Dirty:
     def change_everything(self) -> Iterator[int]:
         """Mark all queues and applications, as settings or sizes have changed, and try all asks.
 
-        In steps of a job, with no pass and no new application in between.
+        In steps of a job, with no pass and no new application between them.
         """
         apps = [app for queue in self._tree.all() for app in queue.applications.values()]
         for app in apps:
             yield from self._wakeups.waiting.unpark_all(app)
         self._tree.shares_stale = True
         for queue in self._tree.all():
-            # Keys of another shape may come: nothing may be parked that is not ranked.
+            # Keys of another form may follow: unranked items must not stay parked.
             queue.ranking.clear()
+            queue.users.clear()
+        self._wakeups.forget_order()
         for app in apps:
+            app.peers = None
             if app.leaf is not None:
                 self.mark_app(app)
             yield 1
         self._wakeups.reserved.wake_all()
         self._wakeups.waiting.runnable = True
 
-    # Things that go
+    # Removed things
 
     def forget_app(self, app: Application) -> None:
-        """The application is gone."""
-        self._apps.pop(app, None)
+        """Remove the application from all that waits or is marked."""
+        self.apps.pop(app, None)
         self._wakeups.replacing.forget(app)
         self._wakeups.waiting.release(app)
-        app.leaf.ranking.discard(app)
+        if app.peers is None:
+            app.leaf.ranking.discard(app)
+            return
+        app.peers.discard(app)
+        self.ranks.forget_app(app)
 
     def forget_leaf(self, leaf: Queue) -> None:
-        """An empty queue is about to be removed."""
+        """Remove an empty leaf that is about to be removed from its tree."""
         self._leaves.pop(leaf, None)
         self.ranks.alone.pop(leaf, None)
         for queue in leaf.lineage:
             self.ranks.rank_queue(queue)
 
     def forget_node(self, node: Node) -> None:
-        """The node is gone."""
+        """Remove a node that leaves the partition."""
         self._nodes.pop(node, None)
         self._index.left(node)
-        self._wakeups.kept_nodes.left(node)
+        self._wakeups.reserved_node_waits.left(node)
 
-    # What follows
+    # Consequences
 
     def placed(self, app: Application, request: Request, node: Node, *, same_priority: bool) -> None:
-        """An ask was placed by a decision, and others are placed before the next `settle`.
+        """Rank the queues of an ask that a decision has placed; more may be placed before the next `settle`.
 
-        The hot path: nothing is marked, and the ranks follow at once.
+        The hot path: nothing is marked, and the ranks are updated at once.
         """
         self.version += 1
-        if self.usage.followers:
+        if self.usage.tracking:
             self.usage.touched[app] = app.leaf
         if app.reserved and app.allocation_count == 1:
             self._wakeups.reserved.wake_of(app)
         self.ranks.after_placing(app, app.leaf, same_priority=same_priority)
         if request.state is not ASSUMED:
             if request.ask.placeholder:
-                # A real ask may take its place.
+                # A real ask may replace the placeholder.
                 self._wakeups.replacing.wake((app,))
                 self._wakeups.waiting.runnable = True
             if node.note_known_change(narrowed=True):
@@ -338,7 +391,7 @@ class Dirty:
         self.mark_filled(node)
 
     def open_blockers(self) -> None:
-        """Open the blockers that may let somebody through, as a thing has changed."""
+        """Open the blockers that may let an item through, as a thing has changed."""
         wakeups = self._wakeups
         if self._things:
             things, self._things = self._things, {}
@@ -350,7 +403,7 @@ class Dirty:
         for node in nodes:
             for blocker in self._index.improved(node):
                 wakeups.waiting.changed(blocker)
-            for kept in wakeups.kept_nodes.that_may_use(node):
+            for kept in wakeups.reserved_node_waits.that_may_use(node):
                 wakeups.waiting.changed(kept)
             if wakeups.replacing.wake_on(node):
                 wakeups.waiting.runnable = True
@@ -363,31 +416,31 @@ class Dirty:
                 self._touched(node)
 
     def _touched(self, node: Node) -> None:
-        """For asks that require the node, others may have to stop there than before (§ 9.5)."""
+        """Note that, for asks that require the node, the victims to stop there may be others now (§ 9.5)."""
         self._wakeups.reserved.wake_on(node)
         self._wakeups.waiting.runnable = True
 
     def settle(self) -> None:
-        """Open blockers, and rank changed items anew; a pass follows."""
+        """Open blockers, and rank changed items anew, before a pass."""
         if self._things or self._nodes:
             self.open_blockers()
         wakeups, ranks = self._wakeups, self.ranks
-        for app in self._apps:
+        for app in self.apps:
             if app.gang.groups:
                 wakeups.replacing.wake((app,))
         if self._tree.shares_stale:
             self._tree.shares_stale = False
             self._leaves.update(dict.fromkeys(ranks.derive_shares()))
         if ranks.alone and (self._leaves or wakeups.reserved.ready or wakeups.replacing.ready):
-            # A sibling may come, or the queue is ranked among others that come first.
+            # The queue may get ranked siblings, or be ranked after siblings that are served first.
             for queue in ranks.alone:
                 ranks.rank_queue(queue)
             ranks.alone.clear()
         if not self._leaves:
             return
-        for app in self._apps:
+        for app in self.apps:
             ranks.rank_app(app)
         for queue in dict.fromkeys([queue for leaf in self._leaves for queue in leaf.lineage[:-1]]):
             ranks.rank_queue(queue)
-        self._apps.clear()
+        self.apps.clear()
         self._leaves.clear()

@@ -9,13 +9,13 @@ from licorne_core.values.asks import AskClass
 
 
 class NoPlace(OfThing):
-    """The placeholders of an application have no place together, or a member none with its gang.
+    """The placeholders of an application have no room together, or a member has none near its gang.
 
     Its thing is the application, or the group of a member. It opens when a node that takes one of them has
-    changed, and when the RM has judged nodes for them.
+    changed, and when the RM has answered about nodes for them.
     """
 
-    __slots__ = ("_waiting_gangs", "classes", "kept", "lack", "tried_at")
+    __slots__ = ("_waiting_gangs", "classes", "lack", "lacks", "reserved_node", "tried_at")
 
     def __init__(
         self,
@@ -29,28 +29,32 @@ class NoPlace(OfThing):
         self._waiting_gangs = waiting_gangs
         waiting_gangs[self] = None
         self.classes: tuple[AskClass, ...] = ()
-        """Classes of the members without a place."""
-        self.kept: Node | None = None
-        """Node on which amounts are kept for the member."""
+        """Classes of the members without room."""
+        self.reserved_node: Node | None = None
+        """Node on which amounts are reserved for the member."""
         self.tried_at: object = None
         """Versions of the nodes, of the gang and of the RM's answers at the last search."""
+        self.lacks = True
+        """True if large enough nodes had no room; False while the RM is asked, and if none ever was one."""
         self.lack = TogetherCheck(app_id=app.app_id, code=NO_PLACE_TOGETHER, text="")
         """Result of the last search."""
 
     def may_use(self, node: Node) -> bool:
         """True if the node takes one of the members now."""
-        return node is self.kept or any(node.refusal(ask_class) is None for ask_class in self.classes)
+        return node is self.reserved_node or any(
+            node.refusal(ask_class) is None for ask_class in self.classes
+        )
 
     def retire(self) -> None:
-        """Forget it."""
+        """Remove this blocker from the waiting gangs."""
         del self._waiting_gangs[self]
         super().retire()
 
 
 class Incomplete(OfThing):
-    """Asks for some of the placeholders that an application has announced have not come.
+    """Not all placeholders that an application has announced have arrived.
 
-    It never opens by itself: another placeholder unparks the groups of the others.
+    It never opens by itself: each placeholder that arrives unparks the groups of the others.
     """
 
     __slots__ = ("lack",)
@@ -59,4 +63,4 @@ class Incomplete(OfThing):
         """Create one of these blockers."""
         super().__init__(app, blockers)
         self.lack = TogetherCheck(app_id=app.app_id, code=GANG_INCOMPLETE, text="")
-        """What has not come."""
+        """The missing asks, as a reason."""

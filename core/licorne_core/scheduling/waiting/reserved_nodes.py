@@ -1,7 +1,7 @@
-"""How many nodes may be reserved, and who waits for fewer of them (spec § 8.5).
+"""The bound on the number of reserved nodes, and the requests that wait for it (spec § 8.5).
 
 A reserved node is idle until its ask fits. So the number of reserved nodes is bounded: by
-`reservation.max.nodes` of each queue, by a tenth of the nodes where root has no such property, and for
+`reservation.max.nodes` of each queue, by a tenth of the nodes if root has no such property, and for
 an application by `application.reservation.max.nodes`, or else by half of the partition's bound.
 Reservations of asks that require their node do not count (spec § 8.7).
 """
@@ -12,7 +12,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
 
 PART_OF_NODES = 10
-"""One node in so many may be reserved, and at least one, unless root has a bound of its own."""
+"""One of this number of nodes may be reserved, and at least one, unless root has a bound of its own."""
 
 Reserver = Application | Queue
 """An application or a queue, in which reserved nodes count."""

@@ -1,8 +1,8 @@
 """Shortages of quotas (spec § 8.3c, e), and reserved nodes that block victim searches (§ 9.2).
 
 A victim search that fails only because nodes are reserved for other asks is repeated as soon as one
-of them is given up. Until then, or until the usual interval is over, all alike asks wait: for them
-the search would have the same result, so that one is enough for all.
+of these reservations ends. Until then, or until the end of the usual interval, all similar asks wait: the
+search would have the same result for them, so that one is enough for all.
 """
 
 from licorne_core.model.apps.requests import Request
@@ -17,7 +17,7 @@ from licorne_core.values.resources import Items
 
 
 class QuotaPool(Pool):
-    """Headroom of a maximum, and the shortages of items that wait for it, by amounts."""
+    """Headroom under a maximum, and the shortages of items that wait for it, by amounts."""
 
     __slots__ = ("_all", "known", "thing")
 
@@ -31,18 +31,18 @@ class QuotaPool(Pool):
             quota.waiters[blockers.partition] = blockers
 
     def shortage(self, items: Items) -> "QuotaShortage":
-        """The shortage of these amounts."""
+        """The shortage for these amounts; a new one if there is none."""
         shortage = self.known.get(items)
         if shortage is None:
             shortage = self.known[items] = QuotaShortage(self, items)
         return shortage
 
     def may_fit(self, least: Amounts) -> bool:
-        """True if so much is left under the maximum."""
+        """True if the amounts are left under the maximum."""
         return within_max(self.thing, tuple(least.items()))
 
     def that_may_open(self) -> list[Blocker]:
-        """Return the blockers that may open, as some of the quota is free."""
+        """Return the blockers that may open, as a part of the quota was freed."""
         found: list[Blocker] = [self] if self.waiting_lines and self.lets_through() else []
         if len(self.watched):
             may_fit = self.watched.that_may_fit(headroom(self.thing))
@@ -63,8 +63,8 @@ class QuotaPool(Pool):
 class QuotaShortage(Shortage):
     """Blocks amounts that exceed the maximum of a queue, user or group (spec § 8.3c, e).
 
-    Its items are the amounts that do not fit; zero for an amount promised to the ask that a lowered
-    maximum has taken.
+    Its items are the amounts that do not fit. An amount is zero if it was promised to the ask, and a lowered
+    maximum has taken it away.
     """
 
     __slots__ = ("_of", "quota")
@@ -80,82 +80,82 @@ class QuotaShortage(Shortage):
         return within_max(self.quota, self.items)
 
     def retire(self) -> None:
-        """Forget it."""
+        """Remove this shortage from its pool."""
         self._of.drop(self.items)
 
 
 MOST_KEPT = 256
-"""Likenesses that a node which is given up wakes; of more the earliest wait for their interval."""
+"""Most likenesses that wait for nodes to be given up; the earliest of more wait for their interval only."""
 
 MOST_GIVEN_UP = 64
-"""Number of latest given-up nodes that are remembered; older waits search again."""
+"""Most given-up nodes that are recorded, the latest; if there were others, waiting asks search again."""
 
 Likeness = tuple[QueuePath, AskClass, int, tuple[AppId, AllocationKey] | None]
-"""Leaf, class and priority. An ask that has a node of its own reserved is like no other."""
+"""Leaf, class and priority. An ask that has a node reserved has a likeness of its own."""
 
 
-class Kept(Blocker):
-    """The nodes are kept that asks of one likeness would have victims on."""
+class NodesReserved(Blocker):
+    """Stops asks of one likeness while the nodes of their possible victims are reserved for others."""
 
     __slots__ = ("_all", "ask_class", "refusal", "since", "until")
 
-    def __init__(self, ask_class: AskClass, nodes: "KeptNodes") -> None:
+    def __init__(self, ask_class: AskClass, nodes: "ReservedNodeWaits") -> None:
         """Start without a search."""
         super().__init__()
         self._all = nodes
         self.ask_class = ask_class
         self.refusal: object = None
-        """Result of the last search, for those who search."""
+        """Result of the last search, for the module that searches."""
         self.since = 0
-        """Number of nodes given up before that search."""
+        """Number of nodes that had been given up before that search."""
         self.until = 0.0
         """Time at which the next search is due in any case, in unix seconds."""
 
     def lets_through(self) -> bool:
-        """True if a node was given up since the last search, and is open to all asks."""
+        """True if a node was given up since the last search, and is available to all asks."""
         return self._all.any_since(self.since, self)
 
     def may_use(self, node: Node) -> bool:
-        """True if the node is unreserved, large enough, and not refused by the RM."""
-        free = node.schedulable and not (node.reservations or node.claims)
+        """True if no reservation keeps its victims, and it is large enough, and not refused by the RM."""
+        free = node.schedulable and not (node.keeps_victims or node.claims)
         if not (free and node.holds(self.ask_class.items)):
             return False
         return not node.results.get((self.ask_class, False))
 
 
-class KeptNodes:
-    """The waits for reserved nodes in one partition, and the nodes given up.
+class ReservedNodeWaits:
+    """The blockers of asks that wait for reserved nodes in one partition, and the nodes given up.
 
-    Nodes are counted as they are given up, and those that asks may still use are looked at from the
-    latest back. Results for a likeness are kept as long as they hold. Both are bounded,
-    as a node is offered to all likenesses and a likeness looks at all nodes.
+    Nodes are numbered as they are given up; those that asks may still use are searched from the
+    latest back. Both are bounded, as a given-up node is compared with all likenesses, and a likeness with all
+    these nodes.
     """
 
     def __init__(self) -> None:
         """Start empty."""
-        self._by_likeness: dict[Likeness, Kept] = {}
+        self._by_likeness: dict[Likeness, NodesReserved] = {}
         self._given_up: dict[Node, int] = {}
         self._count = 0
-        # The number of the last node that is not remembered.
+        # The number of the last node that was dropped from the record.
         self._forgotten = 0
 
     def clear(self) -> None:
-        """Forget all waits, as settings have changed."""
+        """Drop all, as settings have changed."""
         self._by_likeness.clear()
         self._given_up.clear()
 
-    def find(self, leaf: Queue, request: Request, now: float) -> Kept | None:
-        """Return the wait of asks like this one; None if a search is due."""
+    def find(self, leaf: Queue, request: Request, now: float) -> NodesReserved | None:
+        """Return the blocker of asks like this one; None if a search is due."""
         known = self._by_likeness.get(_likeness(leaf, request))
         if known is None or now >= known.until or known.lets_through():
             return None
         return known
 
-    def note(self, leaf: Queue, request: Request, refusal: object, now: float, until: float) -> Kept:
-        """Note a search that failed because nodes are reserved: alike asks wait for them."""
+    def note(self, leaf: Queue, request: Request, refusal: object, now: float, until: float) -> NodesReserved:
+        """Note a search that failed because nodes are reserved: similar asks wait for them."""
         self._forget_expired(now)
         likeness = _likeness(leaf, request)
-        known = self._by_likeness.pop(likeness, None) or Kept(request.ask.ask_class, self)
+        known = self._by_likeness.pop(likeness, None) or NodesReserved(request.ask.ask_class, self)
         self._by_likeness[likeness] = known
         if len(self._by_likeness) > MOST_KEPT:
             del self._by_likeness[next(iter(self._by_likeness))]
@@ -163,7 +163,7 @@ class KeptNodes:
         return known
 
     def give_up(self, node: Node) -> None:
-        """An ask that had the node reserved has it no more."""
+        """Note that the reservation of a node has ended."""
         if self._by_likeness:
             self._count += 1
             self._given_up.pop(node, None)
@@ -172,18 +172,18 @@ class KeptNodes:
                 self._forgotten = self._given_up.pop(next(iter(self._given_up)))
 
     def left(self, node: Node) -> None:
-        """The node is gone."""
+        """Drop a removed node."""
         self._given_up.pop(node, None)
 
-    def that_may_use(self, node: Node) -> list[Kept]:
-        """Return the waits that may use the node, if it was given up."""
+    def that_may_use(self, node: Node) -> list[NodesReserved]:
+        """Return the blockers whose asks may use the node, if it was given up."""
         if node not in self._given_up:
             return []
         waiting = (kept for kept in self._by_likeness.values() if not kept.is_unused)
         return [kept for kept in waiting if kept.may_use(node)]
 
-    def any_since(self, count: int, kept: Kept) -> bool:
-        """True if they may use a node that was given up after so many others, as far as known.
+    def any_since(self, count: int, kept: NodesReserved) -> bool:
+        """True if the asks may use a node that was given up after the first `count` ones, as far as recorded.
 
         A node that is reserved again counts when it is given up again.
         """
@@ -193,7 +193,7 @@ class KeptNodes:
         for node, number in reversed(self._given_up.items()):
             if number <= count or found:
                 break
-            if node.reservations:
+            if node.keeps_victims:
                 taken.append(node)
             found = kept.may_use(node)
         for node in taken:
@@ -201,7 +201,7 @@ class KeptNodes:
         return found
 
     def _forget_expired(self, now: float) -> None:
-        """Forget expired waits, oldest first."""
+        """Drop expired blockers, oldest first."""
         while self._by_likeness:
             likeness, kept = next(iter(self._by_likeness.items()))
             if now < kept.until or not kept.is_unused:

@@ -1,9 +1,9 @@
 """Supplies: nodes that would take a class of asks, and their waiting asks (spec §§ 8.4-8.8).
 
 A supply is searched for its first node. When it has none it is *short*: from then on it blocks its
-asks, and only nodes that change count. These are noted once, in the pool of all supplies that are
-short, so that a change of a node costs the same however many asks wait. Asks without a predicate
-share the supply of their shape; the others have one each, which matters only where the shape's has
+asks, and only changed nodes are candidates. These are noted once, in the pool of all short supplies, so that
+a change of a node costs the same however many asks wait. Asks without a predicate
+share the supply of their shape; the others have one each, which is used only if the shape's has
 nodes. `Supplies` has those of a partition, by wanted amounts, and their pools.
 
 The heaps of supplies are bounded in number and in entries. The least recently used heap is dropped, and
@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.node_search.node_heap import Entry, Greatest, NodeHeap, entry_of
+from licorne_core.scheduling.node_search.node_heap import Greatest, NodeEntry, NodeHeap, entry_of
 from licorne_core.scheduling.waiting.blockers import Blocker, Pool, Shortage
 from licorne_core.scheduling.waiting.waiting_line import Amounts
 from licorne_core.values.asks import AskClass, Shape
@@ -30,13 +30,13 @@ SIFTED = 512
 """Number of nodes whose room is compared in one go."""
 
 SIFTED_TYPES = 4
-"""Resource types by which they are compared; most asks want no more."""
+"""Number of resource types by which they are compared; most asks want no more."""
 
 MAX_ROOMS = 16
-"""Nodes that are looked at one by one for a supply that is short of all others."""
+"""Most changed nodes that are compared one by one for a supply that is short of all others."""
 
 MAX_SHORT = 16
-"""Most shapes with failed searches that are remembered, the latest."""
+"""Most shapes with failed searches that are recorded, the latest."""
 
 MAX_HEAPS = 2_000
 """Most supplies with a heap; beyond that, the least recently used half is dropped."""
@@ -45,7 +45,7 @@ MAX_FILLING = 4
 """Most heaps that are filled at a time; the oldest one is dropped."""
 
 MAX_FILL = 40
-"""Most entries of all heaps together, for each node; a short supply has next to none."""
+"""Most entries of all heaps together, per node; a short supply has very few."""
 
 MAX_ENTRIES = 4_000_000
 """Most entries of all heaps together; each takes about 250 bytes."""
@@ -54,16 +54,16 @@ MAX_ENTRIES = 4_000_000
 class NodePool(Pool):
     """The open nodes, for the supplies of one kind that are short of them.
 
-    `rooms` are nodes that have changed since the last pass. Always true: no other node would do for
-    a supply that is short. A finished pass has shown that of them for all waiting asks.
+    `rooms` are nodes that have changed since the last pass. Always true: no other node takes asks of
+    a supply that is short. A finished pass shows that of them for all waiting asks.
     """
 
     __slots__ = ("_amounts", "_required", "_short", "passes_ended", "rooms", "supplies")
 
     def __init__(self, amounts: Callable[[Node], Mapping[str, int]], *, required: bool = False) -> None:
-        """Start empty. `amounts` are the amounts of a node that wanted ones have to fit in.
+        """Start empty. `amounts` gives the amounts of a node in which requested amounts have to fit.
 
-        With `required` it is about one node, and about asks that require that.
+        With `required` it is about one node, and about asks that require this node.
         """
         super().__init__()
         self._amounts = amounts
@@ -77,21 +77,22 @@ class NodePool(Pool):
 
     def ran_short(self, supply: "Supply") -> None:
         """Note that a search of all nodes failed; larger shapes need no search."""
-        # What the RM says of one class says nothing of another.
+        # The RM's answers about one class do not apply to another.
         if isinstance(supply.wanted, Shape) and not self.rules_out(supply.wanted):
             known = [other for other in self._short if other.is_short]
             self._short = [*known[1 - MAX_SHORT :], supply]
 
     def close(self) -> None:
-        """Start afresh: it has no supplies, and must not keep former ones or nodes alive."""
+        """Clear it: it has no supplies, and must not keep former ones or nodes alive."""
         self._short = []
         self.rooms.clear()
         self.least = self.top = None
 
     def rules_out(self, wanted: AskClass | Shape) -> bool:
-        """True if a smaller search has failed: then no node would do but those in `rooms`.
+        """True if a smaller search has failed: then only nodes in `rooms` may fit.
 
-        It has to have been for asks that end as early, as room may be held for later.
+        That search has to have been for asks with the same or an earlier end, as room may be held for later
+        starts.
         """
         amounts = dict(wanted.items)
         for supply in self._short:
@@ -106,7 +107,7 @@ class NodePool(Pool):
         return False
 
     def may_fit(self, least: Amounts) -> bool:
-        """True if a node that has changed has so much."""
+        """True if a changed node has these amounts."""
         for node in self.rooms:
             if (node.open or self._required) and self._has(node, least):
                 return True
@@ -126,12 +127,12 @@ class NodePool(Pool):
         return found
 
     def took(self, node: Node) -> None:
-        """Note a node with less room: forget it if it is of no use to any waiting ask."""
+        """Note a node with less room: drop it if it is of no use to any waiting ask."""
         if node in self.rooms and not (self.least is not None and self._has(node, self.least)):
             del self.rooms[node]
 
     def left(self, node: Node) -> None:
-        """The node is gone."""
+        """Drop a removed node."""
         self.rooms.pop(node, None)
 
     def end_pass(self) -> None:
@@ -152,13 +153,13 @@ class NodePool(Pool):
 class Supply(Shortage):
     """The nodes for one shape or ask class.
 
-    Always true: if it `is_short`, no other node would do than those in `nodes.rooms`.
+    Always true: if it `is_short`, only nodes in `nodes.rooms` may fit.
     """
 
     __slots__ = ("heap", "nodes", "short_in", "wanted")
 
     amounts: "ClassVar[attrgetter[Mapping[str, int]]]" = attrgetter("available")
-    """Amounts of a node that wanted amounts have to fit in."""
+    """Amounts of a node in which requested amounts have to fit."""
 
     def __init__(self, wanted: AskClass | Shape, nodes: NodePool) -> None:
         """Start unused. `nodes` are those of the supplies of its kind."""
@@ -166,7 +167,7 @@ class Supply(Shortage):
         self.wanted = wanted
         self.nodes = nodes
         self.short_in = -1
-        """Number of passes finished when it was short last; below zero if it never was."""
+        """Number of passes that had finished when it was last short; below zero if it never was."""
         self.heap: SupplyHeap | None = None
         """Its nodes in order, once an ask needed more than the first few of all nodes."""
 
@@ -174,16 +175,16 @@ class Supply(Shortage):
     def is_short(self) -> bool:
         """True if a search of all nodes has failed.
 
-        It stays so as long as an ask waits for it, and to the end of the pass in any case.
+        It stays true as long as an ask waits for it, and to the end of the pass in any case.
         """
         return self.short_in == self.nodes.passes_ended or bool(self.waiting or self.priority_pass)
 
     def takes(self, node: Node) -> bool:
-        """True if the node would do now."""
+        """True if the node takes an ask now."""
         return node.refusal(self.wanted) is None
 
     def that_may_do(self, nodes: list[Node]) -> list[Node]:
-        """Return all nodes that would do, and some others; the caller checks each."""
+        """Return all nodes that take an ask, and maybe others; the caller checks each."""
         amounts = self.amounts
         for name, value in self.items[:SIFTED_TYPES]:
             nodes = [node for node in nodes if amounts(node).get(name, 0) >= value]
@@ -206,12 +207,12 @@ class Supply(Shortage):
         self.short_in = self.nodes.passes_ended
 
     def is_covered(self) -> bool:
-        """True if a node would do that has changed."""
+        """True if a changed node takes an ask."""
         return any(self.takes(node) for node in self.nodes.rooms)
 
 
 class ReservableSupply(Supply):
-    """The nodes that could be reserved for asks of a shape or class, the least short first."""
+    """The nodes that could be reserved for asks of a shape or class, those with the least shortage first."""
 
     __slots__ = ()
 
@@ -228,35 +229,35 @@ class ReservableSupply(Supply):
         return node.may_be_reserved(self.wanted)
 
     def rank(self, node: Node) -> Any:
-        """Sort key: the node's shortage of the ask, then its place in node order."""
+        """Sort key: the node's shortage for the ask, then its rank in node order."""
         return (fit_score(node, self.items), node.score)
 
 
 class SupplyHeap(NodeHeap):
     """The open nodes that a supply takes.
 
-    It is filled part by part. Nodes that change meanwhile are offered to it like any other time.
+    It is filled part by part. Nodes that change meanwhile are offered to it as at any other time.
     """
 
     __slots__ = ("_rest", "_supply", "counted", "is_filling", "sizes")
 
     def __init__(self, supply: Supply, nodes: list[Node], sizes: Greatest | None) -> None:
-        """Fill it from these nodes later; `sizes` notes all of them if none would do."""
-        # With a runtime, time alone takes nodes out that hold room for later.
+        """Fill it from these nodes later; `sizes` notes all of them if none of them fits."""
+        # With a runtime, the mere passing of time removes nodes on which room is held for later starts.
         super().__init__(steady=isinstance(supply.wanted, Shape) and supply.wanted.runtime == inf)
         self._supply = supply
         self._rest = iter(nodes)
         self.sizes = sizes
-        """Notes the nodes looked at, while none of them would do."""
+        """Notes the examined nodes, while none of them fits."""
         self.is_filling = True
-        """True if it has not looked at all nodes yet: until then its first node is not known."""
+        """True until it has examined all nodes: before that its first node is not determined."""
         self.counted = 0
         """Number of its entries at the last count."""
 
     def fill_on(self, most: int) -> int:
-        """Look at nodes until that has cost so much; return the cost.
+        """Examine nodes up to a cost of `most`; return the cost.
 
-        A microsecond is the unit, roughly.
+        The unit is about a microsecond.
         """
         types = min(SIFTED_TYPES, len(self._supply.items))
         cost_of_entry = 1 + len(self._supply.items) // 8
@@ -277,14 +278,14 @@ class SupplyHeap(NodeHeap):
                 cost += len(part) // 4
         return cost
 
-    def entry(self, node: Node) -> Entry | None:
+    def entry(self, node: Node) -> NodeEntry | None:
         """The node's entry as it is now; None if the supply does not take it."""
         supply = self._supply
         return entry_of(node, supply.rank(node)) if supply.takes(node) else None
 
 
 class HeapRoom:
-    """The supplies with heaps, within the bounds.
+    """The supplies with heaps, kept within the bounds.
 
     `_entries` is the sum of the entries of all heaps at their last count.
     """
@@ -294,7 +295,7 @@ class HeapRoom:
         self._nodes = nodes
         self._entries = 0
         self.filling: dict[Supply, None] = {}
-        """Supplies whose first node is not known yet."""
+        """Supplies whose first node is not determined yet."""
         self._listed: tuple[tuple[int, int], list[Node]] | None = None
         self.supplies: OrderedDict[Supply, None] = OrderedDict()
         """Supplies with a heap, the least recently used first."""
@@ -335,7 +336,7 @@ class HeapRoom:
     def all_nodes(self) -> list[Node]:
         """Return all nodes in one shared list, which must not be changed.
 
-        The list is kept only while heaps are being filled, as it would keep removed nodes.
+        The list exists only while heaps are being filled, as it would keep removed nodes alive.
         """
         made_of = self._nodes.made_of
         if self._listed is None or self._listed[0] != made_of:
@@ -374,8 +375,8 @@ _KINDS = (Supply, ReservableSupply)
 class Supplies:
     """The supplies in use.
 
-    Those of one kind share a pool of nodes, which stays when it has none: a lone ask need not make it anew.
-    For asks that require a node, those of that node share one.
+    Those of one kind share a pool of nodes, which stays without supplies: a lone ask need not create it anew.
+    For asks that require a node, the supplies of that node share one.
     """
 
     __slots__ = ("_by_kind", "_free", "_pools", "changed", "made")
@@ -383,21 +384,21 @@ class Supplies:
     def __init__(self) -> None:
         """Start empty."""
         self.made = 0
-        """Number of them."""
+        """Number of supplies."""
         self._free: dict[AskClass | Shape, Supply] = {}
         self._by_kind: dict[type[Supply], dict[AskClass | Shape, Supply]]
         self._by_kind = {Supply: self._free, ReservableSupply: {}}
         self._pools: dict[tuple[type[Supply], NodeId | None], NodePool] = {}
         self.changed: dict[NodePool, None] = {}
-        """Pools with changed nodes; they hear of a node that has taken an ask."""
+        """Pools with changed nodes; they are notified of a node that has taken an ask."""
 
     def __iter__(self) -> Iterator[Supply]:
-        """All of them."""
+        """All supplies of both kinds."""
         for supplies in self._by_kind.values():
             yield from supplies.values()
 
     def get(self, wanted: AskClass | Shape) -> Supply:
-        """The supply of nodes that an ask may go to; a new one if there is none."""
+        """The supply of nodes on which an ask may be placed; a new one if there is none."""
         return self._free.get(wanted) or self._add(Supply, wanted)
 
     def reservable(self, wanted: AskClass | Shape) -> Supply:
@@ -441,7 +442,7 @@ class Supplies:
         return found
 
     def left(self, node: Node) -> None:
-        """The node is gone."""
+        """Drop a removed node."""
         for pool in self.changed:
             pool.left(node)
 

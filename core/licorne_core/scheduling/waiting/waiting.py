@@ -1,15 +1,15 @@
 """The waiting relation: blockers and their parked items.
 
 An ask group, a reservation request or an application that cannot be served is *parked*: set aside
-in its ranking, and noted with its blocker. The blocker notes it in a waiting line for its ranking,
-and the application and the queues that lead to it in waiting lines of the rankings above. So when
-the blocker changes, the first waiting item is found by going down from root, without a look at
+in its ranking, and added to a waiting line of its blocker for that ranking. The application and the queues
+above it are added to waiting lines of the rankings above. So when
+the blocker changes, the first waiting item is found by descending from root, without examining
 others.
 
 `changed` is the one entry for a blocker that may open. The pass then takes, at each level, the
 smaller of the active items and those that wait for an open blocker. Before it takes the latter it
-asks the blocker, as one freed node may open the way for many and has room for one. `Watch` notes
-the events about blocked items.
+asks the blocker, as one freed node may open the blocker for many items and have room for one.
+`BlockedItemEvents` publishes events about blocked items.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -28,6 +28,7 @@ from licorne_core.model.apps.application import Application, GroupItem
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.members import gang_groups
 from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.users import UserApps
 from licorne_core.model.quotas import Quota, SharedQuota, Tracker, may_start, room_for
 from licorne_core.model.rm_context import Journal
 from licorne_core.scheduling.waiting.blockers import Blocker
@@ -40,7 +41,7 @@ from licorne_core.values.resources import Items
 
 Parked = GroupItem | Application
 HEAD_COST = 4
-"""Cost of a look at the first item of a waiting line, in looks at items."""
+"""Cost of comparing the first item of a waiting line, in comparisons of items."""
 
 _Path = Iterator[tuple[Ranking[Any], Any]]
 _Blocked = dict[Any, dict[Blocker, None]]
@@ -48,7 +49,7 @@ _Blocked = dict[Any, dict[Blocker, None]]
 
 
 class Waiting:
-    """The blockers of one partition that have changed since a pass found them shut.
+    """The blockers of one partition that have changed since a pass last found them shut.
 
     Always true between passes: an item is parked if and only if it is in a waiting line of its
     blocker, and every queue and application on the way to it is in the blocker's waiting lines
@@ -60,7 +61,7 @@ class Waiting:
     def __init__(self) -> None:
         """Start without waiting items. `runnable`: a pass could find something."""
         self.opened: dict[Blocker, None] = {}
-        """Changed line owners, until a look shows that they let no item through."""
+        """Changed line owners, until they are found to let no item through."""
         self._blocked: dict[Ranking[Any], _Blocked] = {}
         self._heaps: dict[Ranking[Any], tuple[tuple[int, int], list[Ranked]]] = {}
         self._openings = 0
@@ -83,7 +84,7 @@ class Waiting:
             priority_pass.wake((item,))
 
     def park(self, item: Parked, blocker: Blocker) -> None:
-        """The item waits for the blocker, and for nothing else, until it is unparked."""
+        """Park the item with the blocker, until it is unparked."""
         if item.blocker is blocker:
             _ranking_of(item).set_aside(item)
             self._shut(blocker)
@@ -160,7 +161,7 @@ class Waiting:
                 del self._blocked[ranking]
 
     def rank(self, group: AskGroup) -> None:
-        """Rank the group by its first ask; a changed key is worth another try."""
+        """Rank the group by its first ask; a changed key is a reason for another try."""
         key = group.heap[0][:3]
         ranking = group.app.ranking
         if group.blocker is not None:
@@ -171,7 +172,7 @@ class Waiting:
         ranking.put(group, key)
 
     def withdraw(self, item: GroupItem) -> None:
-        """The item is neither parked nor ranked any more."""
+        """Remove the item from its blocker and from its ranking."""
         if item.blocker is not None:
             self.unpark(item)
         item.app.ranking.discard(item)
@@ -185,9 +186,9 @@ class Waiting:
             yield 1
 
     def try_members(self, app: Application, task_groups: Collection[str] = ()) -> None:
-        """Unpark the groups of a gang of which a member has come or gone: it may go to other nodes now.
+        """Unpark the groups of a gang after a change of its members: they may go to other nodes now.
 
-        With these task groups, whose kept rooms have changed, all of their groups.
+        With `task_groups`, whose reserved rooms have changed, all groups of these.
         """
         app.gang.is_parked = False
         for group in app.groups.values() if app.gang.is_whole else ():
@@ -200,7 +201,7 @@ class Waiting:
                 self.unpark(group)
 
     def release(self, app: Application) -> None:
-        """Unpark the application, and its parked items: it is not searched until it comes back."""
+        """Unpark the application, and its parked items: it is not searched until it is ranked again."""
         if app.blocker is not None:
             self.unpark(app)
         if app.pending_count:
@@ -212,9 +213,9 @@ class Waiting:
             self.unpark(item)
 
     def first(self, ranking: Ranking[Any]) -> Any:
-        """The first item of a ranking that can be looked at; None for none.
+        """The first item of a ranking that can be tried; None for none.
 
-        One that was parked itself is not any more.
+        If it was parked itself, it is unparked.
         """
         active = ranking.top()
         if not self.opened:
@@ -229,7 +230,7 @@ class Waiting:
             item = self._first_head(ranking, limit)
         if item is None:
             return active
-        if not isinstance(item, Queue):
+        if not isinstance(item, Queue | UserApps):
             self.unpark(item)
         return item
 
@@ -277,7 +278,7 @@ class Waiting:
         return heap
 
     def _first_head(self, ranking: Ranking[Any], limit: Ranked | None) -> Any:
-        """The same, found by the first item that is let through of each open line."""
+        """The same as `_first_member`, by the first passing item of each open line."""
         found: Any = None
         for owner in list(self.opened):
             waiting_line = owner.waiting_lines.get(ranking)
@@ -288,7 +289,7 @@ class Waiting:
         return found
 
     def _is_open(self, owner: Blocker) -> bool:
-        """True if the owner may let an item through; one that lets none through is shut."""
+        """True if the owner may let an item through; an owner that lets none through is shut."""
         if owner not in self.opened:
             return False
         if owner.lets_through():
@@ -298,35 +299,36 @@ class Waiting:
 
 
 def _ranking_of(item: Parked) -> Ranking[Any]:
-    """The ranking that the item stands in."""
-    ranking: Ranking[Any] = item.leaf.ranking if isinstance(item, Application) else item.app.ranking
+    """The ranking in which the item is sorted among its siblings."""
+    ranking, _ = next(way_up(item))
     return ranking
 
 
 def way_up(item: Parked) -> _Path:
-    """The item in its ranking, then the application and the queues that lead to it, up to root."""
-    if isinstance(item, Application):
-        leaf = item.leaf
-        yield leaf.ranking, item
-    else:
-        leaf = item.app.leaf
-        yield item.app.ranking, item
-        yield leaf.ranking, item.app
+    """The item in its ranking, then what leads to it up to root: application, user, queues."""
+    app = item if isinstance(item, Application) else item.app
+    if app is not item:
+        yield app.ranking, item
+    leaf, member = app.leaf, app
+    if app.peers is not None:
+        yield app.peers.ranking, app
+        member = app.peers
+    yield leaf.ranking, member
     for queue in leaf.lineage[:-1]:
         yield queue.parent.ranking, queue
 
 
-class Watch:
-    """Sends changes to a journal; while it is off nothing is kept up to date."""
+class BlockedItemEvents:
+    """Publishes events about blocked items; while the journal is off it records nothing."""
 
     def __init__(self, journal: Journal) -> None:
-        """Note changes in this journal."""
+        """Publish to this journal."""
         self._journal = journal
 
     def room(self, leaf: Queue, group: AskGroup, blocker: Blocker | None, now: float) -> None:
-        """Note a tried group that has run into a maximum, or got past one (spec § 12.1.3).
+        """Note that a tried group exceeds a maximum, or fits again (spec § 12.1.3).
 
-        All others come before queues, which are not checked while one of them blocks.
+        Queues come last: they are not checked while another quota blocks.
         """
         journal = self._journal
         if not journal.on:
@@ -344,7 +346,7 @@ class Watch:
             if over is not None:
                 told.append(RoomChanged(now, ask, over, room_for(items, alike)))
             if over is USER_ROOM:
-                # What bounds users is told of first.
+                # Changes of user limits are published first.
                 told.reverse()
             for change in told:
                 journal.note(change)
@@ -355,19 +357,19 @@ class Watch:
             journal.note(RoomChanged(now, ask, queue_room(leaf.path), room))
 
     def refused(self, group: AskGroup, reasons: Mapping[str, int], now: float) -> None:
-        """Note the RM's refusals on all nodes with room: the number of nodes by reason."""
+        """Note that the RM has refused all nodes with room; `reasons` has numbers of nodes."""
         for reason in reasons:
             group.note(reason, now)
         if self._journal.on and reasons:
             self._journal.note(predicates_refused(now, group.first().request.ask, reasons))
 
     def no_victims(self, ask: Ask, node_id: NodeId, now: float) -> None:
-        """An ask requires a node, and no victims there would make room for it (spec § 9.5)."""
+        """Note that no victims make room for an ask on the node that it requires (spec § 9.5)."""
         if self._journal.on:
             self._journal.note(no_victims_on_required_node(now, ask, node_id))
 
     def may_run(self, app: Application, now: float) -> None:
-        """An accepted application was looked at: do queues or limits let it start (§ 4.12)?"""
+        """Note whether queues or limits let a tried accepted application start (spec § 4.12)."""
         journal = self._journal
         if not journal.on:
             return

@@ -1,7 +1,7 @@
 """Waiting lines: items of one ranking that lead to waiting asks, in key order.
 
-A waiting line is searched by amounts. Its items stand in chunks of neighbours. A chunk knows
-amounts that none of its items wants less of, so that most chunks without a fitting item are passed
+A waiting line is searched by amounts. Its items are in chunks of neighbours. A chunk has a lower bound
+of the amounts of its items, so that most chunks without a fitting item are passed
 over by one comparison.
 """
 
@@ -13,7 +13,7 @@ from licorne_core.values.ranking import Ranked, Ranking
 from licorne_core.values.resources import Items
 
 CHUNK = 32
-"""Entries of a chunk after it was split; it is split when it has twice as many."""
+"""Entries of a chunk after a split; a chunk is split at twice this number."""
 
 _SLACK = 32
 
@@ -28,10 +28,10 @@ class LineOwner:
     def __init__(self) -> None:
         """Start without waiting items."""
         self.changes = 0
-        """Number of changes that may let an item pass that could not pass before."""
+        """Number of changes after which an item may pass that could not pass before."""
 
     def wanted_by(self, item: Any) -> Items:
-        """Amounts that no waiting item below this one undercuts."""
+        """Least amounts of the waiting items below this one."""
         return ()
 
     def may_fit(self, least: Amounts) -> bool:
@@ -44,16 +44,16 @@ class LineOwner:
 
 
 class Chunk:
-    """Neighbours in a waiting line, in order, and the least that any of them wants.
+    """Neighbours in a waiting line, in order, and the least amounts of any of them.
 
-    A type that one of them does not want is not in `least`. If it is not `exact`, the item that
-    wanted so little may be gone.
+    A type that one of them does not want is not in `least`. If it is not `exact`, the item with
+    the least amount may have been removed.
     """
 
     __slots__ = ("entries", "exact", "least")
 
     def __init__(self, entries: list[Ranked], least: Amounts, *, exact: bool) -> None:
-        """Take over the entries."""
+        """Use `entries` without a copy."""
         self.entries = entries
         self.least = least
         self.exact = exact
@@ -63,7 +63,7 @@ class WaitingLine:
     """Items of one ranking that lead to waiting items of one owner, in key order.
 
     `members` counts the reasons for which an item is here: it is blocked itself, or contains
-    blocked items. Always true: the entry under which a member was filed last is in a chunk. Other
+    blocked items. Always true: the entry under which a member was last filed is in a chunk. Other
     entries are stale, and a search that meets one drops it. The key of a member may have changed
     since it was filed. A larger key is filed when a search meets the entry, a smaller one before
     each search.
@@ -88,8 +88,8 @@ class WaitingLine:
         self.members: dict[Any, int] = {}
         self._owner = owner
         self._outer: tuple[WaitingLine, Any] | None = None
-        # Result of the last search, as long as the owner has changed `_at` times: no item before
-        # `_from` is let through, and with `_none` none is.
+        # Result of the last search, valid while the owner's `changes` equals `_at`: no item before
+        # `_from` is let through, and with `_none` no item at all.
         self._at = 0
         self._from: Ranked | None = None
         self._none = False
@@ -100,7 +100,7 @@ class WaitingLine:
         self._forgotten = ranking.forgotten
 
     def add(self, item: Any, ranking: Ranking[Any], wanted: Items) -> bool:
-        """Count another reason for the item; True if that lowered the least of its chunk."""
+        """Count another reason for the item; True if that lowered the `least` of its chunk."""
         count = self.members.get(item, 0)
         self.members[item] = count + 1
         if count:
@@ -118,12 +118,12 @@ class WaitingLine:
         self._outer = (outer, member)
 
     def lower(self, item: Any, wanted: Items) -> bool:
-        """Lower the least of the member's chunk to this; True if that changed it."""
+        """Lower the `least` of the member's chunk to this; True if that changed it."""
         chunk = self._chunks[self._position(self._filed[item])]
         return bool(chunk.least) and lower(chunk.least, wanted)
 
     def remove(self, item: Any) -> bool:
-        """Count one reason less; True if it was the last."""
+        """Count one reason less; True if it was the last one."""
         count = self.members[item] - 1
         if count:
             self.members[item] = count
@@ -133,12 +133,12 @@ class WaitingLine:
         return True
 
     def knows(self, item: Any, wanted: Items) -> bool:
-        """True if the least of the member's chunk is no more than this; for checks."""
+        """True if the `least` of the member's chunk is no more than this; for checks."""
         chunk = self._chunks[self._position(self._filed[item])]
         return self._filed[item] in chunk.entries and not lower(dict(chunk.least), wanted)
 
     def least(self) -> Amounts:
-        """Amounts that no member wants less of."""
+        """Least amounts of all members."""
         least = dict(self._chunks[0].least)
         for chunk in self._chunks[1:]:
             lower(least, chunk.least.items())
@@ -147,7 +147,7 @@ class WaitingLine:
     def first(self, ranking: Ranking[Any], limit: Ranked | None = None) -> Ranked | None:
         """The entry of the first member that is let through; None if none is before the limit.
 
-        Until the line changes it goes on where it ended.
+        Until the line changes, a search continues where the last one ended.
         """
         self._catch_up(ranking)
         if self._at != self._owner.changes:
@@ -170,7 +170,7 @@ class WaitingLine:
                     self._from = found
                     return None if limit is not None and limit < found else found
                 if not chunk.entries:
-                    # The last of them may stand at the end of the chunk before by now.
+                    # The last entry found before may now be at the end of the previous chunk.
                     number = max(0, number - 1)
                     if chunk in self._chunks:
                         self._chunks.remove(chunk)
@@ -187,7 +187,7 @@ class WaitingLine:
     def _first_in(
         self, chunk: Chunk, ranking: Ranking[Any], limit: Ranked | None, place: int
     ) -> Ranked | None:
-        """The first from a place on that is let through, or that is beyond the limit."""
+        """The first entry from `place` on that is let through, or that is beyond the limit."""
         entries = chunk.entries
         while place < len(entries):
             entry = entries[place]
@@ -201,7 +201,7 @@ class WaitingLine:
                 # Its key has become larger.
                 self._drop(chunk, place)
                 if not entries:
-                    # It is filed behind the next one, and this chunk goes.
+                    # It is filed after the next chunk, and this one is removed.
                     self._chunks.remove(chunk)
                 self._file(valid, self._owner.wanted_by(item))
                 continue
@@ -218,7 +218,7 @@ class WaitingLine:
         self._entries -= 1
 
     def _derive(self, chunk: Chunk) -> None:
-        """Find the least that is wanted anew."""
+        """Derive the chunk's `least` anew."""
         wanted = [self._owner.wanted_by(entry.item) for entry in chunk.entries]
         least = dict(wanted[0])
         for items in wanted[1:]:
@@ -246,7 +246,7 @@ class WaitingLine:
             self._read = len(ranking.improved)
 
     def _fill(self, ranking: Ranking[Any]) -> None:
-        """Start from the members."""
+        """Fill the chunks anew from the members."""
         self._chunks.clear()
         self._entries = 0
         self._read = len(ranking.improved)
@@ -289,7 +289,7 @@ def _last(chunk: Chunk) -> Ranked:
 
 
 def lower(least: Amounts, wanted: Collection[tuple[str, int]]) -> bool:
-    """Lower `least` so that it undercuts no wanted amount; True if that changed it."""
+    """Lower `least` so that it does not exceed any wanted amount; True if that changed it."""
     changed = False
     seen = 0
     for name, value in wanted:

@@ -1,6 +1,6 @@
-"""Everything that waits in a partition, and the backlog.
+"""All waiting items of a partition, and the backlog.
 
-Backlog: groups that found no room at their last try, each heard in its turn (spec § 8.6).
+Backlog: groups that found no node at their last try, each considered in turn (spec § 8.6).
 """
 
 from collections import OrderedDict
@@ -14,46 +14,52 @@ from licorne_core.scheduling.replacing import ReplacingApps
 from licorne_core.scheduling.waiting.blockers import Blockers
 from licorne_core.scheduling.waiting.gangs import NoPlace
 from licorne_core.scheduling.waiting.reserved_nodes import ReservationLimits
-from licorne_core.scheduling.waiting.shortages import KeptNodes
+from licorne_core.scheduling.waiting.shortages import ReservedNodeWaits
 from licorne_core.scheduling.waiting.waiting import Waiting
 from licorne_core.values.ids import PartitionName
 
 
 class Backlog:
-    """Groups that no node took, or that were more than the cluster had left, in a ring.
+    """Groups that fitted no node, or exceeded the headroom of the cluster, in a ring.
 
-    Always true: every group that waits, is `nowhere` and may go to any node is in it. Others may
-    be: they are forgotten when it is their turn. A group that is tried again keeps its place.
+    Always true: every waiting group that is `nowhere` and may go to any node is in it. Others may
+    be: they are dropped when it is their turn. A group that is tried again keeps its place.
     """
 
     def __init__(self) -> None:
         """Start empty."""
         self._groups: OrderedDict[AskGroup, None] = OrderedDict()
+        self.lacking: dict[AskGroup, None] = {}
+        """Groups in the ring whose last try failed for the lack of a node, though one is large enough."""
 
     def __contains__(self, group: AskGroup) -> bool:
-        """True if it will have its turn."""
+        """True if the group is in the ring."""
         return group in self._groups
 
-    def note(self, group: AskGroup) -> None:
-        """The group was tried, and there is no room for it."""
+    def note(self, group: AskGroup, *, lacks: bool) -> None:
+        """Add a group that was tried and found no node; `lacks` is whether this try failed for one."""
         if group.ask_class.required_node is None:
             self._groups[group] = None
             group.in_backlog = True
+            self.lacking.pop(group, None)
+            if lacks:
+                self.lacking[group] = None
 
     def forget(self, group: AskGroup) -> None:
         """Forget a group without waiting or assumed asks."""
         if group.in_backlog:
             del self._groups[group]
             group.in_backlog = False
+            self.lacking.pop(group, None)
 
     def first_groups(self, most: int) -> Iterable[AskGroup]:
-        """So many at most, those whose turn comes first; former ones may be among them."""
+        """At most `most` groups in the order of their turns; dropped ones may be among them."""
         return islice(self._groups, most)
 
     def next_groups(self, most: int) -> Iterator[AskGroup | None]:
-        """Yield so many groups at most, behind the last one yielded; None for a former one.
+        """Yield at most `most` groups, following the last one yielded; None for a dropped one.
 
-        The caller may stop early: the next call goes on there.
+        The caller may stop early: the next call continues there.
         """
         groups = self._groups
         for _ in range(min(most, len(groups))):
@@ -72,30 +78,35 @@ class Backlog:
 
 
 class Wakeups:
-    """Everything that waits in one partition: the blockers, and items behind them."""
+    """All waiting items of one partition, and the blockers that they wait for."""
 
     __slots__ = (
         "backlog",
         "blockers",
         "gangs",
-        "kept_nodes",
         "replacing",
         "reservation_limits",
         "reserved",
+        "reserved_node_waits",
         "waiting",
     )
 
     def __init__(self, nodes: NodeBook, partition: PartitionName) -> None:
-        """Start without waiting items; `partition` is the name under which others may wake them."""
+        """Start without waiting items; `partition` is the name by which shared quotas wake them."""
         self.waiting = Waiting()
         self.blockers = Blockers(partition)
         self.reservation_limits = ReservationLimits(nodes, self.blockers)
         self.reserved = ReservedAsks()
         self.replacing = ReplacingApps()
-        self.kept_nodes = KeptNodes()
+        self.reserved_node_waits = ReservedNodeWaits()
         self.backlog = Backlog()
         self.gangs: dict[NoPlace, None] = {}
-        """Blockers of gangs that wait for a place together."""
+        """Blockers of gangs that wait for room for all members."""
+
+    def forget_order(self) -> None:
+        """Rank the items of the priority passes anew: even the form of their keys may have changed."""
+        self.reserved.everything_changed()
+        self.replacing.everything_changed()
 
     def clear(self) -> None:
         """Forget all waiting items."""
@@ -103,6 +114,6 @@ class Wakeups:
         self.blockers.clear()
         self.reserved = ReservedAsks()
         self.replacing = ReplacingApps()
-        self.kept_nodes.clear()
+        self.reserved_node_waits.clear()
         self.backlog.clear()
         self.gangs.clear()

@@ -7,13 +7,13 @@ from licorne_core.scheduling.rules import CheckContext
 from licorne_core.standard.placeholders.stage import Replacing
 
 
-class KeptPlaces(Extension):
+class PlaceholderReplacements(Extension):
     """Finds real asks that replace placeholders."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
-        """Start without any."""
+        """Start without placeholders."""
         super().__init__(name, bit, context)
         self.stages = (Replacing(context),)
 
 
-KIND: Final = KeptPlaces
+KIND: Final = PlaceholderReplacements

@@ -1,4 +1,4 @@
-"""Replacements, and the end of the time of placeholders (spec §§ 6.5, 6.8)."""
+"""Replacements, and the timeout of placeholders (spec §§ 6.5, 6.8)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -33,7 +33,7 @@ from licorne_core.values.timers import Due
 
 
 def _replace(partition: Partition, found: Replacement, now: float, outcome: Outcome) -> None:
-    """Stop the placeholder for the real ask; where the RM has a say it is asked first (§ 6.5)."""
+    """Stop the placeholder for the real ask; the RM is asked about the node first if necessary (§ 6.5)."""
     app, request, node = found.app, found.request, found.node
     predicates = partition.predicates
     if not predicates.is_needed(request.ask.ask_class, node, allocate=found.elsewhere):
@@ -57,9 +57,9 @@ def _cancel(partition: Partition, found: Cancellation, now: float, outcome: Outc
 
 
 def _overdue(job: TimerJob) -> Iterator[int]:
-    """End the time of the application's placeholders, as `ON_TIMEOUT` says.
+    """Time out the application's placeholders, by `ON_TIMEOUT`.
 
-    Only requests that the application had at the beginning are stopped or dropped; later ones stay.
+    Only requests that the application had at the timeout are stopped or dropped; later ones stay.
     """
     partition = job.partition
     app = partition.applications[job.timer.app_id]
@@ -74,12 +74,12 @@ def _overdue(job: TimerJob) -> Iterator[int]:
         return matched or drops_asks or request.ask.placeholder
 
     yield from roll_back_all(job, partition, app, PairEvent.TOLD, goes)
-    # The RM may have changed or removed the application meanwhile.
+    # The RM may have changed or removed the application since the last step.
     rule = ON_TIMEOUT.get((app.state, app.gang.style))
     if rule is None or app.leaf is None:
         return
     if rule.event is not None:
-        # It goes on without a gang, or fails.
+        # It continues without a gang, or fails.
         app.gang.end_terms()
         for room in list(app.gang.rooms):
             room.end()
@@ -93,7 +93,7 @@ def _overdue(job: TimerJob) -> Iterator[int]:
 def _drop(
     job: TimerJob, app: Application, had: Sequence[Request], *, only_placeholders: bool
 ) -> Iterator[int]:
-    """Drop the asks for placeholders, or all asks, in the order of the pass."""
+    """Drop pending placeholders, or all asks, in the order of the pass."""
 
     def may_go(request: Request) -> bool:
         return (request.ask.placeholder or not only_placeholders) and is_ask(request)

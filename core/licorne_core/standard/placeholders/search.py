@@ -35,15 +35,15 @@ class ReplacementSearch(Search):
     """
 
     def __init__(self, context: CheckContext) -> None:
-        """In the partition of the context."""
+        """Search in the partition of the context."""
         super().__init__(PLACEHOLDERS_OF_A_TRY)
         self._context = context
 
     def find(self, app: Application, gangs: GangSearch) -> Replacement | Cancellation | Obstacles:
         """Return the first pair of a real ask and a placeholder, or the obstacles.
 
-        On the placeholder's own node only a refusal of the RM or another required node is an obstacle.
-        If no pair passes there, the first pair is tried on the other nodes, as `gangs` knows them.
+        On the placeholder's own node, only a refusal by the RM or another required node is an obstacle.
+        If no pair can be made there, the first pair is tried on other nodes, which `gangs` finds.
         """
         predicates = self._context.predicates
         blockers: list[Blocker] = []
@@ -103,7 +103,7 @@ class _ByNode:
             self._first_of.setdefault(placeholder.ask.ask_class, placeholder)
 
     def for_ask(self, wanted: AskClass, required: NodeId) -> Sequence[Request]:
-        """Placeholders on the required node, and the first too small one of each class, by arrival."""
+        """Placeholders on the required node, and the first placeholder of each class that is too small."""
         looks = {
             placeholder.arrival: placeholder
             for kept, placeholder in self._first_of.items()

@@ -1,7 +1,7 @@
 """Placement: from an application to the leaf queue that it goes to (spec § 3).
 
-The rules of the configuration are asked in order, then recovery or root.default. Where none has a
-place, the RM reads what each of them said.
+The rules of the configuration are evaluated in order, then recovery or root.default. If none gives a
+queue, the rejection tells the RM the result of each rule.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from licorne_core.values.rule_kinds import RECOVERY, RULES
 
 
 class Miss(NamedTuple):
-    """Reason of a rule without a queue for an application: `why` is about the queue at `path`.
+    """Reason for which a rule gives no queue for an application: `why` is about the queue at `path`.
 
     `level` is 0 for the rule itself, 1 for its parent rule, and so on.
     """
@@ -40,7 +40,7 @@ class Miss(NamedTuple):
 FILTERED = Miss("its filter does not let the user in")
 
 
-class Rule:
+class PlacementRule:
     """A placement rule with its parent rule (spec § 3.5-3.8)."""
 
     __slots__ = ("_config", "_kind", "_parent")
@@ -49,7 +49,7 @@ class Rule:
         """Create a rule of a checked configuration: its kind exists, and its value is legal."""
         self._config = config
         self._kind = RULES[config.name]
-        self._parent: Rule | None = None if config.parent is None else Rule(config.parent)
+        self._parent: PlacementRule | None = None if config.parent is None else PlacementRule(config.parent)
 
     def place(self, app: NewApplication, tree: QueueTree) -> QueuePath | Miss:
         """Return the rule's path for the application; a `Miss` if it does not match.
@@ -92,14 +92,14 @@ class Rule:
 
 
 def _illegal(names: str) -> str:
-    """Describe the error of a path of which at least one part cannot name a queue."""
+    """Error text for a path with at least one part that is no legal queue name."""
     wrong = next(name for name in names.split(".") if not is_queue_name(name))
     where = "" if wrong == names else f" in '{shown(names)}'"
     return f"{INVALID_QUEUE_NAME}, {found(wrong)}{where}"
 
 
 def admits(only_for: FilterConfig, who: UserGroup) -> bool:
-    """True if a rule with this filter is for this user. Listed users pass; with deny, others do.
+    """True if a rule with this filter applies to this user. Listed users pass; with deny, others do.
 
     Empty lists admit all users, or with deny none. Lists of nothing but illegal names are not
     empty: they match no user, so they admit none, or with deny all (spec § 14, row 3.9).
@@ -111,17 +111,17 @@ def admits(only_for: FilterConfig, who: UserGroup) -> bool:
 
 
 MAX_REASONS = 480
-"""Characters about rules; further rules are only counted."""
+"""Most characters about rules in a rejection; further rules are only counted."""
 MAX_PATH = 160
-"""Characters of a queue's path; of a longer one the beginning is left out."""
+"""Most characters of a queue's path; of a longer path the beginning is left out."""
 
 
 def closed_for(path: QueuePath, user: UserGroup, tree: QueueTree) -> str | None:
-    """Reason to try a further rule after this path; None if the user may submit there.
+    """Reason to try the next rule instead of this path; None if the user may submit there.
 
-    A queue that exists must take applications as well (spec § 3.3). For one that does not exist,
-    the access to its nearest ancestor counts. That ancestor may be a leaf: this
-    shows when the queue is created, and then rejects the application (spec § 3, pitfalls).
+    A queue that exists must take applications as well (spec § 3.3). For a queue that does not exist,
+    the access to its nearest ancestor counts. That ancestor may be a leaf: this is
+    found when the queue is created, and then rejects the application (spec § 3, pitfalls).
     """
     if path == RECOVERY_PATH or path.startswith(f"{RECOVERY_PATH}."):
         return "takes only applications that are forced"
@@ -175,11 +175,11 @@ DEFAULT_PATH = QueuePath("root.default")
 """The queue for applications that no rule places, if it exists (spec § 3.4)."""
 
 FALLBACK = "default"
-"""Name in place of a rule where an application goes to `DEFAULT_PATH`."""
+"""Name in place of a rule if an application goes to `DEFAULT_PATH`."""
 
 
 class _Choice(NamedTuple):
-    """A path, and the name of the rule that gave it; `FALLBACK` where no rule did."""
+    """A path, and the name of the rule that gave it; `FALLBACK` if no rule did."""
 
     path: QueuePath
     rule: str
@@ -189,16 +189,16 @@ class Placer:
     """The placement rules of a partition."""
 
     def __init__(self, rules: Sequence[PlacementRuleConfig]) -> None:
-        """Build the configured rules, and those that are in force without being named."""
+        """Build the configured rules, and the implicit ones."""
         self._rules = rules_in_force(rules)
-        # That of recovery comes behind all others, and is for those alone that are forced.
-        self._chain = [Rule(rule) for rule in self._rules[:-1]]
+        # The recovery rule is the last one, and applies to forced applications only.
+        self._chain = [PlacementRule(rule) for rule in self._rules[:-1]]
 
     def place(self, app: NewApplication, tree: QueueTree) -> Queue:
-        """The leaf for the application, created if a rule says so. Its user has been checked.
+        """The leaf for the application, created if a rule allows it. Its user was checked before.
 
-        Raises Rejected, and leaves the tree as it was, if a rule fails, if no rule has a place, or
-        if the place cannot be created. In the last two cases a forced application goes to the
+        Raises Rejected, and leaves the tree unchanged, if a rule fails, if no rule gives a queue, or
+        if the queue cannot be created. In the last two cases a forced application goes to the
         recovery queue instead (spec § 11.2).
         """
         try:
@@ -216,12 +216,12 @@ class Placer:
     def rule_for(self, app: NewApplication, tree: QueueTree) -> str:
         """Return the name of the rule whose path `place` would take; nothing is created.
 
-        Raises Rejected if a rule fails, or if no rule has a place.
+        Raises Rejected if a rule fails, or if no rule gives a queue.
         """
         return self._choose(app, tree).rule
 
     def _choose(self, app: NewApplication, tree: QueueTree) -> _Choice:
-        """The first path of a rule that is open to the user (spec §§ 3.2-3.4)."""
+        """The first path, in the order of rules, to which the user may submit (spec §§ 3.2-3.4)."""
         results: list[QueuePath | Miss] = []
         for rule, config in zip(self._chain, self._rules, strict=False):
             result = rule.place(app, tree)
@@ -245,7 +245,7 @@ class Placer:
 
 
 def _leaf_at(path: QueuePath, app: NewApplication, tree: QueueTree) -> Queue:
-    """The leaf of that path, found or created (spec § 3.11)."""
+    """The leaf at the path, existing or created (spec § 3.11)."""
     queue = tree.get(path)
     if queue is None:
         try:

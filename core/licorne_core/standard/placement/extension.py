@@ -13,24 +13,24 @@ from licorne_core.standard.placement.chain import Placer
 
 
 class Placement(Extension):
-    """Places each application that no other feature has a leaf for."""
+    """Finds the leaf of each application for which no other feature has one."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
-        """Start with the rules that are in force where none is configured."""
+        """Start with the implicit rules."""
         super().__init__(name, bit, context)
         self.placer = Placer(())
 
     def configure(self, config: PartitionConfig) -> None:
-        """Follow the rules of another configuration."""
+        """Apply the rules of a new configuration."""
         self.placer = Placer(config.placement_rules)
 
     def leaf_for(self, new: NewApplication, gang: Gang) -> Home:
-        """The leaf that a rule gives it, found or created; its tags may size that."""
+        """The leaf that a rule gives, existing or created; tags of the application may set its size."""
         return Home(self.placer.place(new, self.context.tree), may_size=True)
 
 
 def placer_of(partition: Partition) -> Placer:
-    """The rules of a partition."""
+    """The placement rules of a partition."""
     own = partition.points.named(NAME)
     assert isinstance(own, Placement)
     return own.placer

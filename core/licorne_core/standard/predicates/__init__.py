@@ -1,8 +1,8 @@
-"""Predicates: the RM judges the nodes of its asks (spec § 8.4).
+"""Predicates: the RM decides which nodes its asks may be placed on (spec § 8.4).
 
-The kernel knows that a request may be assumed on a node, and whom it asks if it has to be
-(`scheduling/predicates.py`). `checks` asks the RM, and knows who waits for its answers; `owed` bounds their
-number. `results` keeps what the RM has said. `handlers` takes the answers, and ends the time for them.
+The kernel knows that a request may be assumed on a node, and has an interface for the question
+(`scheduling/predicates.py`). `checks` asks the RM, and records which requests wait for its answers; `owed`
+bounds their number. `results` stores the answers. `handlers` processes answers, and their deadlines.
 """
 
 from typing import Final

@@ -3,13 +3,13 @@
 A pass never waits for an answer. Meanwhile the allocation is *assumed*: booked, so that no other
 ask gets the room, and reported to the RM only after it has accepted the node.
 
-The RM judges checks in order. An ask whose first node it accepts counts as placed in the checks that
+The RM decides checks in order. An ask whose first node it accepts counts as placed in the checks that
 follow. So any number of asks may be assumed on one node, each with a check of its own, and a
 confirmation voids no answer about the others.
 
-The result for a class belongs to the node as the RM knows it. Every change that the RM is told of
-voids the result. An assumed ask does not: otherwise two classes that are refused on one node would
-void each other's results for ever. A missing answer is no refusal: it keeps asks from a node for a
+The result for a class is valid for the node in the state that the RM has seen. Every change of which the RM
+is notified voids the result. An assumed ask does not: otherwise two classes that are refused on one node
+would void each other's results for ever. A missing answer is no refusal: it keeps asks from a node for a
 while, and is never reported as a refusal.
 """
 
@@ -31,37 +31,28 @@ BATCH = 1000
 """Most nodes in a check: the ask's node, and the next ones in node order."""
 
 ALWAYS = 2
-"""Waiting asks that every check covers, however little use the last check was."""
+"""Waiting asks that every check covers, however few the last check helped."""
 
 TIMES_THE_LAST = 8
 """Factor in the bound on the asks of a check: `ALWAYS + TIMES_THE_LAST * n`.
 
 `n` is the number of asks of the class that needed no check of their own since its last check, as they
-used answers about other asks. The first check of a class covers all waiting asks. Where up to this
-number of classes alternate, checks are few; where more do, few nodes are asked about in vain. Nodes
+used answers about other asks. The first check of a class covers all waiting asks. If up to this
+number of classes alternate, there are few checks; if more do, few nodes are asked about in vain. Nodes
 for refusals are added to the bound.
 """
 
 MAX_SPARED = 1024
-"""Most classes whose `n` is kept; a check of another class covers all waiting asks."""
+"""Most classes whose `n` is recorded; a check of another class covers all waiting asks."""
 
 MAX_DOUBLINGS = 10
-"""Refusals in a row after which the number of nodes of a check stops to double."""
+"""Consecutive refusals after which the number of nodes of a check is no longer doubled."""
 
 
 class PredicateCheck(Call):
     """A check sent to the RM, and the asks that wait for its answer."""
 
-    __slots__ = (
-        "allocate",
-        "ask_class",
-        "assumed",
-        "first",
-        "gang",
-        "nodes",
-        "request",
-        "reservations",
-    )
+    __slots__ = ("allocate", "ask_class", "assumed", "first", "gang", "nodes", "request", "reservations")
 
     def __init__(self, number: int, request: Request, nodes: Iterable[Node], *, allocate: bool) -> None:
         """Start without waiting asks."""
@@ -72,7 +63,7 @@ class PredicateCheck(Call):
         self.allocate = allocate
         """True for an allocation, False for a reservation."""
         self.nodes = {node: (node.known_version, node.narrowed_version) for node in nodes}
-        """Nodes of the check, with their `known_version` and `narrowed_version` at the question."""
+        """Nodes of the check, with their `known_version` and `narrowed_version` when it was opened."""
         self.first = next(iter(self.nodes))
         """Node of the ask: if the RM accepts this node, it counts the ask as placed."""
         self.assumed: dict[Request, Assumed] = {}
@@ -88,12 +79,12 @@ class PredicateCheck(Call):
         return self.allocate and self.request not in self.assumed
 
     def is_about(self, node: Node) -> bool:
-        """True if the check names the node, and the RM was told of no change since."""
+        """True if the check names the node, and the RM was notified of no change of it since."""
         asked = self.nodes.get(node)
         return asked is not None and asked[0] == node.known_version
 
     def stands(self, node: Node) -> bool:
-        """True if an acceptance still counts: no change by the RM has taken room on the node since."""
+        """True if an acceptance is still valid: no change by the RM has taken room on the node since."""
         return self.nodes[node][1] == node.narrowed_version
 
 
@@ -125,7 +116,7 @@ class PredicateChecks(Predicates):
         return len(self._waiting)
 
     def is_needed(self, ask_class: AskClass, node: Node, *, allocate: bool = True) -> bool:
-        """True if the RM has to be asked before an ask of the class may go to the node.
+        """True if the RM has to be asked before an ask of the class may be placed on the node.
 
         While other asks are assumed there, earlier answers do not count: the RM may have accepted one
         of these asks since.
@@ -137,17 +128,17 @@ class PredicateChecks(Predicates):
     # Asking
 
     def ask(self, request: Request, node: Node) -> PredicateCheck:
-        """Return the check that decides if the request may go to the node in its present state.
+        """Return the check that decides if the request may be placed on the node in its present state.
 
         A new check names one node for each waiting ask that it covers (`_likely`), and more after
         refusals. An open check about the node is shared, unless an ask is assumed there: the RM has
-        to know of the first ask when it judges the second.
+        to know of the first ask when it decides about the second.
         """
         group: AskGroup = request.group
         check = self._open_about(group.ask_class, node, allocate=True)
         if check is not None:
             if node.assumed or check.is_orphaned:
-                # The open check names the next nodes already.
+                # The open check already names the next nodes.
                 return self._put(request, [node], allocate=True)
             self.spared(group.ask_class)
             return check
@@ -177,7 +168,7 @@ class PredicateChecks(Predicates):
                 app.gang.questions += 1
 
     def ask_for(self, asker: object, request: Request, nodes: Iterable[Node]) -> None:
-        """Ask about nodes for an ask: nothing is booked there, and `asker` decides by the answer."""
+        """Ask about nodes for an ask without booking it there; `asker` decides when the answer arrives."""
         self._put(request, nodes, allocate=False).asker = asker
 
     def ask_again(self, assumed: Assumed) -> None:
@@ -187,11 +178,11 @@ class PredicateChecks(Predicates):
         self.wait(self._put(assumed.request, [assumed.node], allocate=allocate), assumed)
 
     def is_asked_about(self, ask_class: AskClass, node: Node) -> bool:
-        """True if an open check asks if room may be kept for the class on the node as it is now."""
+        """True if an open check asks about a reservation for the class on the node in its present state."""
         return self._open_about(ask_class, node, allocate=False) is not None
 
     def _open_about(self, ask_class: AskClass, node: Node, *, allocate: bool) -> PredicateCheck | None:
-        """The open check about the node as it is now."""
+        """The open check about the node in its present state; None for none."""
         check = self._about.get((ask_class, allocate, node))
         return check if check is not None and check.is_about(node) else None
 
@@ -208,8 +199,8 @@ class PredicateChecks(Predicates):
     def _likely(self, group: AskGroup) -> int:
         """Number of waiting asks that a check covers (`TIMES_THE_LAST`).
 
-        Where asks of many classes alternate, they take each other's nodes, and most answers are void
-        before they are of use.
+        If asks of many classes alternate, they take each other's nodes, and most answers are void
+        before they are used.
         """
         waiting, spared = group.waiting, self._spared
         if waiting <= ALWAYS:
@@ -224,7 +215,7 @@ class PredicateChecks(Predicates):
         """At most `count` next nodes for the class without a result or an open check."""
         found = self._unknown_ahead(ask_class, candidate, count + 1)
         if len(found) < count:
-            # Up to as many nodes may have been refused just now.
+            # As many nodes as that may have been refused just now.
             found = self._unknown_ahead(ask_class, candidate, 2 * count + 1)
         return found[:count]
 
@@ -245,15 +236,15 @@ class PredicateChecks(Predicates):
         assert isinstance(call, PredicateCheck), f"question {call.number} is about nodes"
         call.assumed[assumed.request] = assumed
         self._waiting[assumed.request] = call
-        # A real ask that takes the room of its placeholder is not booked beside it.
+        # A real ask that gets the room of its placeholder is not booked in addition to it.
         assumed.node.assumed += call.allocate
 
     def leave(self, request: Request) -> None:
-        """Let the request wait no longer."""
+        """Stop the wait of the request."""
         check = self._waiting.pop(request)
         check.assumed.pop(request).node.assumed -= check.allocate
         if not self._waiting:
-            # The RM may have become slow by the next burst.
+            # The RM may have become slow before the next burst.
             self._owed.is_quick = False
 
     def is_waiting(self, request: Request) -> bool:
@@ -273,7 +264,7 @@ class PredicateChecks(Predicates):
 
 
 def checks_of(context: CheckContext) -> PredicateChecks:
-    """The checks of a partition, for features that ask on their own account."""
+    """The checks of a partition, for features that open their own."""
     found = context.predicates
     assert isinstance(found, PredicateChecks)
     return found

@@ -16,17 +16,17 @@ from licorne_core.values.ids import AppId
 
 
 class JudgedNodes(Extension):
-    """The open checks, which the whole partition has from here, and the results."""
+    """The open checks, which other parts of the partition use through the context, and the results."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
-        """Start without either."""
+        """Start without checks and results."""
         super().__init__(name, bit, context)
         self.checks = context.predicates = PredicateChecks(context.index, context.calls)
         self.results = PredicateResults(context.index, context.timers)
         context.wakeups.blockers.add(self.checks, self.checks.owed)
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """Whatever is assumed waits for an answer that has a deadline."""
+        """Check that each assumed request waits for an answer that has a deadline."""
         for app in applications.values():
             for request in app.requests.values():
                 if request.state in WAITS_FOR_ANSWER and not self.checks.is_waiting(request):
@@ -34,7 +34,7 @@ class JudgedNodes(Extension):
 
 
 def judged_of(partition: Partition) -> JudgedNodes:
-    """Those of the partition."""
+    """The checks and results of the partition."""
     own = partition.points.named(NAME)
     assert isinstance(own, JudgedNodes)
     return own

@@ -1,4 +1,4 @@
-"""The RM's answers about nodes for its asks, and the time for them (spec § 8.4)."""
+"""The RM's answers to predicate checks, and their deadlines (spec § 8.4)."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -27,7 +27,7 @@ class Settled(NamedTuple):
     confirmed: list[Node]
     """The nodes of those that were confirmed."""
     again: list[Assumed]
-    """Assumed asks with a further question to the RM."""
+    """Assumed asks that need another check."""
 
 
 def _ask_before(partition: Partition, question: NodeQuestion, _: float, __: Outcome) -> None:
@@ -38,7 +38,7 @@ def _ask_before(partition: Partition, question: NodeQuestion, _: float, __: Outc
 def take_answer(
     partition: Partition, answer: PredicateAnswer, now: float, outcome: Outcome
 ) -> PredicateCheck | None:
-    """The RM has judged nodes; the check that it answers, None if that is not open any more."""
+    """Process an answer; return the check that it answers, None if the check is not open any more."""
     check = partition.calls.find(answer.check)
     if not isinstance(check, PredicateCheck):
         return None
@@ -69,7 +69,7 @@ def checks_overdue(
 ) -> None:
     """End checks that the RM did not answer in time.
 
-    Its fail mode decides if the nodes count as refused or as accepted (spec § 1.1).
+    The RM's fail mode decides if the nodes count as refused or as accepted (spec § 1.1).
     """
     policy = partition.rm.predicates
     assert policy is not None, "an RM that has no predicates is not asked"
@@ -83,7 +83,7 @@ def checks_overdue(
         _hear_of(partition, check)
         if policy.fail_mode is FailMode.OPEN:
             if check.gang is not None:
-                # Its members are booked after the answer, so that one has to stand.
+                # Its members are booked after the answer, so the answer must still be valid.
                 for node in judged.results.keep(check, {}):
                     partition.dirty.mark_node(node)
             _settle(partition, check, {}, now, outcome, settled)
@@ -94,14 +94,14 @@ def checks_overdue(
         _settle(partition, check, reasons, now, outcome, settled)
         owed.is_silent = True
     for node in settled.confirmed:
-        # The RM has not judged what was confirmed there, so what it still answers is void.
+        # The RM has not decided about what was confirmed there, so its further answers are void.
         partition.allocations.note_unknown(node)
     for assumed in settled.again:
         judged.checks.ask_again(assumed)
 
 
 def _hear_of(partition: Partition, check: PredicateCheck) -> None:
-    """Let those go on that wait for the end of a check before they do anything."""
+    """Retry requests that wait for the end of a check before any decision about them."""
     if check.gang is not None:
         partition.dirty.mark((check.gang,))
         for extension in partition.points.answered:
@@ -110,7 +110,7 @@ def _hear_of(partition: Partition, check: PredicateCheck) -> None:
 
 
 def _ask_again(firing: Firing, timer: Timer) -> None:
-    """The refusals that stood for the RM's silence are forgotten; the nodes may be tried again."""
+    """Drop the results that stand for missing answers; the nodes may be tried again."""
     partition = firing.partition
     for node in judged_of(partition).results.forget_silence(timer.check):
         partition.dirty.mark_node(node)
@@ -126,8 +126,8 @@ def _settle(
 ) -> None:
     """Confirm or roll back the assumed asks, and end the reservations that were refused.
 
-    Later changes of the RM on a node may void its answer: then it is asked again. If
-    the ask that the check names is gone the RM may have refused that, whatever the node is like.
+    If the RM has changed a node since, its answer may be void: then it is asked again. If
+    the ask that the check names has ended, the RM may have refused because of that, whatever the node.
     """
     orphaned = check.is_orphaned
     for assumed in list(check.assumed.values()):
@@ -154,10 +154,10 @@ def _settle(
 
 
 def _counts(check: PredicateCheck, node: Node, *, accepted: bool) -> bool:
-    """True if the answer is about the present state of a node with assumed asks.
+    """True if the answer applies to the present state of a node with assumed asks.
 
-    The RM takes an ask for placed where it accepts the first node of its check. On later nodes it
-    does not, so there no other ask may be assumed.
+    If the RM accepts the first node of a check, it counts the ask as placed there. It does not
+    on other nodes, so no other ask may be assumed there.
     """
     if not accepted:
         return check.is_about(node)
@@ -165,7 +165,7 @@ def _counts(check: PredicateCheck, node: Node, *, accepted: bool) -> bool:
 
 
 def _note_sent(_: Registry, rm: Rm, command: NotePredicatesSent, now: float) -> list[Effect]:
-    """The time for the answers begins."""
+    """Start the deadlines of the answers."""
     for name, numbers in rm.context.take_unsent(command.check).items():
         partition = rm.find(name)
         if partition is not None:
@@ -174,7 +174,7 @@ def _note_sent(_: Registry, rm: Rm, command: NotePredicatesSent, now: float) -> 
 
 
 def _answer_predicates(_: Registry, rm: Rm, command: AnswerPredicates, now: float) -> list[Effect]:
-    """Answers count in their order. One to a check that is not open any more is ignored."""
+    """Process answers in their order. An answer to a closed check is ignored."""
     outcome = Outcome()
     concerned: dict[Partition, None] = {}
     for answer in command.answers:
@@ -193,7 +193,7 @@ def _answer_predicates(_: Registry, rm: Rm, command: AnswerPredicates, now: floa
 
 
 def _answers_overdue(firing: Firing, timer: Timer) -> None:
-    """The RM did not answer some of the questions that were written together, in time."""
+    """End questions that were written together and not answered in time."""
     partition, now, outcome = firing.partition, firing.now, firing.outcome
     calls: list[Call] = []
     for number in partition.calls.overdue(timer.check):
@@ -210,7 +210,7 @@ def _answers_overdue(firing: Firing, timer: Timer) -> None:
 
 @cache
 def _answers() -> Answers:
-    """What is done with answers that others than asks wait for."""
+    """Functions that process answers for which other things than asks wait."""
     return table("handlers", "ANSWERS")
 
 

@@ -1,4 +1,4 @@
-"""How many asks may wait for answers of the RM at a time."""
+"""The bound on the number of asks that wait for answers of the RM."""
 
 from collections.abc import Sized
 
@@ -12,10 +12,10 @@ MAX_ASSUMED_IN_SILENCE = 8
 """The same for an RM that missed the last deadline, until it answers again."""
 
 MORE_WHILE_QUICK = 8
-"""Factor of `MAX_ASSUMED` for an RM that is quick: it goes on judging while its answers are on their way."""
+"""Factor of `MAX_ASSUMED` for a quick RM, so that it has further checks while its answers are under way."""
 
 QUICK_PART = 0.5
-"""Part of the deadline within which a quick RM answers so many checks."""
+"""Part of the deadline within which a quick RM answers `MAX_ASSUMED` checks."""
 
 
 class AnswersOwed(Blocker):
@@ -24,11 +24,11 @@ class AnswersOwed(Blocker):
     __slots__ = ("_waiting", "is_quick", "is_silent")
 
     def __init__(self, waiting: Sized) -> None:
-        """Observe the waiting requests."""
+        """Block by the number of `waiting` requests."""
         super().__init__()
         self._waiting = waiting
         self.is_quick = False
-        """True if the RM was quick in its last answer to a check that had many others before it."""
+        """True if the last answer to a check with many others before it was quick."""
         self.is_silent = False
         """True if the RM missed the last deadline, and a missing answer counts as refusal."""
 
@@ -44,9 +44,9 @@ class AnswersOwed(Blocker):
         return len(self._waiting) < self.most
 
     def answered(self, call: Call, now: float, deadline: float) -> None:
-        """Note that the RM has answered in time; a deadline takes so many seconds.
+        """Note that the RM has answered in time; `deadline` is the allowed time in seconds.
 
-        A check that had few others before it says nothing about the speed of the RM.
+        A check with few others before it tells nothing about the speed of the RM.
         """
         self.is_silent = False
         if call.sent_with and call.behind >= MAX_ASSUMED // 2:

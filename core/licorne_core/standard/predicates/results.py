@@ -1,4 +1,4 @@
-"""What the RM said of nodes, kept on the nodes, and what it did not say (spec § 8.4)."""
+"""The RM's answers, stored on the nodes, and its missing answers (spec § 8.4)."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -11,17 +11,17 @@ from licorne_core.values.ids import NodeId
 from licorne_core.values.timers import Due, Timer, Timers
 
 SWEEP_RESULTS = 256
-"""Number of results on a node at which those of unwanted classes are forgotten."""
+"""Number of results on a node from which those of unused classes are dropped."""
 
 MAX_RESULTS = 8192
-"""Most results of a node; the oldest is dropped, and may be asked for again."""
+"""Most results of a node; the oldest is dropped, and its check may be repeated."""
 
 RETRY_TIME = 5.0
 """Seconds before the RM is asked again about a node without an answer, unless the node changes."""
 
 
 class PredicateResults:
-    """Keeps results on the nodes, and the checks without an answer until their retry."""
+    """Stores results on the nodes, and checks without an answer until their retry."""
 
     def __init__(self, index: NodeIndex, timers: Timers[Timer]) -> None:
         """Start empty."""
@@ -35,7 +35,7 @@ class PredicateResults:
         return ask_class in self._silent
 
     def keep(self, check: PredicateCheck, refused: Mapping[NodeId, str]) -> list[Node]:
-        """Keep the results for nodes that have not changed since the question.
+        """Store the results for nodes that have not changed since the check was opened.
 
         Return the nodes that an earlier answer refused, and that the RM accepts now.
         """
@@ -63,7 +63,7 @@ class PredicateResults:
         self._timers.set(Timer(Due.RETRY, check=check.number), now + RETRY_TIME)
 
     def forget_silence(self, number: int) -> list[Node]:
-        """End the skipping after `RETRY_TIME`; return the nodes to ask about again."""
+        """Drop the missing answers after `RETRY_TIME`; return the nodes to ask about again."""
         check = self._unanswered.pop(number)
         if check.allocate:
             self._silent[check.ask_class] -= 1
@@ -79,7 +79,7 @@ class PredicateResults:
         """Make room for another result, at constant amortized cost.
 
         Results of classes without pending asks are dropped first. A result that stops a pending ask is
-        kept, or the RM would be asked again for ever (spec § 8.4).
+        retained: without it the RM would be asked again and again (spec § 8.4).
         """
         count = len(results)
         # Scan at 256, 512, 1024 and so on, not for every result.

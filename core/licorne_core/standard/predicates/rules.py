@@ -1,15 +1,15 @@
-"""The rule that asks with a predicate are not tried while the RM owes very many answers."""
+"""The rule that asks with a predicate are not tried while too many checks are unanswered."""
 
 from licorne_core.messages import reasons
 from licorne_core.model.apps.application import Asking
-from licorne_core.scheduling.rules import WITH_PREDICATE, CheckContext, Checks, Place, Rule
+from licorne_core.scheduling.rules import WITH_PREDICATE, CheckContext, Checks, Rule, RulePlace
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.standard.predicates.checks import checks_of
 from licorne_core.standard.predicates.owed import AnswersOwed
 
 
 class _MayBeAsked(Rule):
-    """The RM owes few enough answers to be asked about another ask (spec § 8.4)."""
+    """Few enough checks are unanswered for another ask to wait (spec § 8.4)."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> AnswersOwed | None:
         owed = checks_of(context).owed
@@ -23,4 +23,6 @@ class _MayBeAsked(Rule):
         yield reasons.AnswersCheck(waiting=checks.waiting, most=checks.owed.most, passed=obstacle is None)
 
 
-RULES = (_MayBeAsked(Place.ANSWER, (reasons.TOO_MANY_ANSWERS_OWED,), AnswersOwed, interest=WITH_PREDICATE),)
+RULES = (
+    _MayBeAsked(RulePlace.ANSWER, (reasons.TOO_MANY_ANSWERS_OWED,), AnswersOwed, interest=WITH_PREDICATE),
+)

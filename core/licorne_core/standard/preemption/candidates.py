@@ -15,6 +15,7 @@ from licorne_core.standard.preemption.units import Units
 from licorne_core.standard.preemption.victim_index import VictimIndex
 from licorne_core.standard.preemption.victims import (
     GROWTH,
+    NO_PRICE,
     Age,
     Allowance,
     Candidate,
@@ -24,29 +25,33 @@ from licorne_core.standard.preemption.victims import (
     age_of,
     costs_of,
     kind_of,
+    loss_price,
 )
 from licorne_core.values.ids import AppId
-from licorne_core.values.resources import Items, charge
+from licorne_core.values.resources import EMPTY, Items, charge
 
 
 class Candidates:
     """The candidates of one search, found lazily. Time is in unix seconds."""
 
     found: bool
-    """True if a candidate was found so far."""
+    """True if a candidate was found."""
     judged: int
-    """Number of allocations looked at."""
+    """Number of allocations examined."""
     now: float
     """The time of the search."""
     names: tuple[str, ...]
     """The ask's types, in order."""
+    by_cost: bool
+    """True if the ask's queue compares costs of victims."""
 
     __slots__ = (
-        "_by_cost",
         "_index",
         "_is_sorted",
         "_judged_units",
+        "_size",
         "_some",
+        "by_cost",
         "found",
         "judged",
         "leaves",
@@ -58,14 +63,15 @@ class Candidates:
     def __init__(
         self, index: VictimIndex, leaf: Queue, protected: Queue, fence: Fence, wanted: Items, now: float
     ) -> None:
-        """Search for an ask of the leaf; `protected` is the queue whose guarantee the ask claims."""
+        """Search for an ask of the leaf; `protected` is the queue whose guarantee entitles the ask."""
         self._index = index
         self.leaves = VictimLeaves(index, leaf, protected, fence, wanted, now)
         self.names = tuple([name for name, _ in wanted])
         self.now = now
-        self._by_cost = self.leaves.by_cost
-        # True if the order of age is not that of ranks.
-        self._is_sorted = self._by_cost or bool(index.in_units)
+        self.by_cost = self.leaves.by_cost
+        self._size = leaf.lineage[-1].max or EMPTY
+        # True if the order of age differs from that of ranks.
+        self._is_sorted = self.by_cost or bool(index.in_units)
         self._judged_units: dict[Unit, Candidate | Out] = {}
         self._some: dict[tuple[tuple[AppId, int], ...], bool] = {}
         self.found = False
@@ -74,7 +80,7 @@ class Candidates:
 
     @property
     def looked_at(self) -> int:
-        """Number of allocations, leaves and members of gangs in units looked at."""
+        """Number of examined allocations, leaves and members of gangs in units."""
         return self.judged + self.leaves.judged + self.units.looked_at
 
     def on_node(self, node: Node) -> list[Candidate]:
@@ -91,7 +97,7 @@ class Candidates:
         return self.on_node_by_age(node, only_regular=True)
 
     def on_node_by_age(self, node: Node, *, only_regular: bool = False) -> Iterator[Candidate]:
-        """Candidates on a node, in the order of age; units of gangs in any."""
+        """Candidates on a node, in the order of age; units of gangs in any order."""
         if not self.any_on(node):
             return
         applications = self._index.applications
@@ -136,7 +142,7 @@ class Candidates:
 
     def in_order(self) -> Iterator[Candidate]:
         """All candidates, in rank order."""
-        if self._by_cost:
+        if self.by_cost:
             candidates = [one for victim_leaf in self.leaves for one in self.of(victim_leaf)]
             return iter(sorted(candidates, key=_rank))
         return merge(*[self.of(victim_leaf) for victim_leaf in self.leaves], key=_rank)
@@ -168,7 +174,7 @@ class Candidates:
                     yield judged
 
     def judged_in(self, victim_leaf: VictimLeaf) -> Iterator[tuple[Sequence[Request], Out | None]]:
-        """What runs in a leaf, in any order: those that are stopped together, and why they may not be."""
+        """Allocations of a leaf in any order: those that are stopped together, and why they may not be."""
         seen: set[Unit] = set()
         for app in victim_leaf.leaf.applications.values():
             for request in app.booked():
@@ -200,13 +206,16 @@ class Candidates:
         gives = tuple([sizes.get(name, 0) for name in self.names])
         lost: Items = ()
         rank: Age | Cost = age_of(request)
-        if victim_leaf.may_lose or self._by_cost:
+        price = NO_PRICE
+        if victim_leaf.may_lose or self.by_cost:
             seconds = self.seconds_lost(request, victim_leaf)
             lost = _loss(ask_class.items, seconds, victim_leaf)
-            if self._by_cost:
-                rank = costs_of(request, seconds)
+            if self.by_cost:
+                price = (request.priority, loss_price(request, seconds, self._size))
+                rank = costs_of(request, price[1])
         charges = charges_of(ask_class.items, lost, victim_leaf)
-        return Candidate(Victim(app, request, node), kind_of(request), rank, gives, charges)
+        victim = Victim(app, request, node)
+        return Candidate(victim, kind_of(request), rank, gives, charges, price=price)
 
     def judge_unit(self, unit: Unit, victim_leaf: VictimLeaf) -> Candidate | Out:
         """Return a unit as a candidate on all its nodes together; it is judged once in a search."""
@@ -216,7 +225,7 @@ class Candidates:
         return known
 
     def _judge_members(self, unit: Unit, victim_leaf: VictimLeaf) -> Candidate | Out:
-        kind, priority, costs, silent = unit.kind, unit.first.request.priority, 0.0, False
+        kind, priority, costs, silent = unit.kind, unit.first.request.priority, 0, False
         given: dict[str, int] = {}
         losses: dict[str, int] = {}
         for victim in unit.victims:
@@ -228,10 +237,10 @@ class Candidates:
             items = request.ask.ask_class.items
             priority = max(priority, request.priority)
             charge(given, items)
-            if victim_leaf.may_lose or self._by_cost:
+            if victim_leaf.may_lose or self.by_cost:
                 seconds = self.seconds_lost(request, victim_leaf)
                 charge(losses, _loss(items, seconds, victim_leaf))
-                costs += costs_of(request, seconds)[2]
+                costs += loss_price(request, seconds, self._size)
                 silent |= request.checkpoint is None
         total = tuple([given.get(name, 0) for name in self.names])
         if max(total) <= 0:
@@ -241,10 +250,11 @@ class Candidates:
         if unit.grows:
             kind, priority = GROWTH, -unit.grows
         rank: Age | Cost = (kind, float(priority) if unit.grows else youth, app_id, key)
-        if self._by_cost:
+        if self.by_cost:
             rank = (kind, priority, costs, silent, youth, app_id, key)
         charges = charges_of(tuple(given.items()), tuple(losses.items()), victim_leaf) + unit.parts
-        return Candidate(unit.first, kind, rank, total, charges, unit)
+        price = (0 if unit.grows else priority, costs) if self.by_cost else NO_PRICE
+        return Candidate(unit.first, kind, rank, total, charges, unit, price=price)
 
     def unit_on(self, node: Node, unit: Unit, victim_leaf: VictimLeaf) -> Candidate | Out:
         """Return a unit as a candidate on one of its nodes."""
@@ -255,7 +265,9 @@ class Candidates:
         for victim in unit.on(node):
             charge(given, victim.request.ask.ask_class.items)
         gives = tuple([given.get(name, 0) for name in self.names])
-        return Candidate(whole.victim, whole.kind, whole.rank, gives, whole.charges, unit, whole.total)
+        return Candidate(
+            whole.victim, whole.kind, whole.rank, gives, whole.charges, unit, whole.total, whole.price
+        )
 
     def refusal(self, request: Request, victim_leaf: VictimLeaf) -> Out | None:
         """Reason that an allocation of the leaf may not be a victim; None if it may."""
@@ -297,7 +309,8 @@ def _age(tenant: tuple[Age, Application, Request]) -> Age:
 
 
 def _rank(candidate: Candidate) -> Any:
-    return candidate.rank
+    # A step may have the youngest member of its gang, as the whole gang has: it goes first.
+    return candidate.rank, len(candidate.victims)
 
 
 def _loss(items: Items, seconds: float, victim_leaf: VictimLeaf) -> Items:

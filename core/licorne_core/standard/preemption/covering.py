@@ -1,11 +1,12 @@
 """Smallest sets of victims that cover a shortage, first in rank order (spec § 9.4).
 
-The victims are on the node of a plan, on other nodes so that the ask's queues stay below their maxima
-(§ 9.4.6), or on the node that the ask requires. There no guarantee, fence or restraint counts (§ 9.5).
+The victims are on the node of a plan, on other nodes so that the ask's queues stay below their maxima (§
+9.4.6), or on the node that the ask requires. In the last case no guarantee, fence or restraint counts (§
+9.5).
 
-The pending placeholders of a gang count as one ask, in the types of the one that preempts: together they
-have to stay within the guarantee, and all victims together have to make room for them. Sums are compared,
-and no nodes. So preemption is denied only where the gang would wait in vain.
+The pending placeholders of a gang count as one ask, in the types of the one that preempts: together they have
+to stay within the guarantee, and all victims together have to make room for them. Only sums are compared, not
+nodes. So preemption is denied only if the gang would wait in vain.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +39,7 @@ class CoveringSets:
     """Sets of candidates by size, then by rank, tried on the what-if books.
 
     The answer is the first legal set that covers the shortage and for which `accept` is true. During
-    `accept` the victims of the set are taken off; afterwards they are put back.
+    `accept` the victims of the set are taken off the books; afterwards they are put back.
     """
 
     __slots__ = ("_accept", "_allows", "_at", "_chosen", "_largest", "_what_if")
@@ -81,7 +82,7 @@ class CoveringSets:
     def _search(self, start: int, size: int, missing: Vector) -> int | None:
         """Add `size` victims from the index `start` on. Return None on success: `_chosen` is the set.
 
-        Otherwise return the largest number that can be added, or that may be added and suffice. If
+        Otherwise return the largest number that can be added, or that might be added and suffice. If
         a number cannot be reached, no larger one can.
         """
         if size == 0:
@@ -191,7 +192,7 @@ class OtherNodes:
                 yield one
 
     def cached_first(self, node: Node, kinds: Kinds, missing: Vector) -> tuple[Candidate, ...] | None:
-        """Return `first` while no victim is taken off. Cached, as it is equal for most nodes."""
+        """Return `first` while no victim is taken off. Cached, as it is the same for most nodes."""
         if kinds not in self._cached_first:
             found = self.first(missing, None, kinds)
             if self._what_if.steps_left <= 0:
@@ -237,7 +238,7 @@ class OtherNodes:
 def _most_of(victim_leaves: Iterable[VictimLeaf], name: str) -> int:
     """Most that victims of the leaves can free of a type together: usage, bounded by guarantees.
 
-    What one leaf takes of the surplus of a queue is not there for the next one. The queues are a tree, so
+    The surplus of a queue that one leaf uses is not available to the next one. The queues are a tree, so
     the sum is the same in any order.
     """
     taken: dict[Queue, int] = {}
@@ -259,7 +260,7 @@ def _most_of(victim_leaves: Iterable[VictimLeaf], name: str) -> int:
 def gang_amounts(app: Application, request: Request) -> Items:
     """Amounts of all pending placeholders, in the types of the request; empty unless it is one of them.
 
-    Those with a promise count in their queues already. The request is without its own.
+    Asks with a promise count in their queues already. The request is counted without its own promise.
     """
     if not request.ask.placeholder:
         return ()
@@ -278,7 +279,7 @@ def gang_amounts(app: Application, request: Request) -> Items:
 def may_be_complete(candidates: Candidates, entitled: Queue, leaf: Queue, together: Items) -> bool:
     """True if these amounts stay within the guarantee, and victims can make room for all of them.
 
-    Victims on a node that has more than its capacity make room there first. So no more of root's maximum
+    Victims on a node beyond its capacity make room there first. So no more of root's maximum
     can become free than all of it.
     """
     root = leaf.lineage[-1]
@@ -294,7 +295,7 @@ def may_be_complete(candidates: Candidates, entitled: Queue, leaf: Queue, togeth
 def required_node_victims(
     app: Application, request: Request, node: Node, applications: Mapping[AppId, Application], units: Units
 ) -> tuple[Victim, ...]:
-    """Return the victims for a pending ask that requires the node: those there, and the rest of their units.
+    """Return the victims for a pending ask that requires the node: some there, with all of their units.
 
     Victims are collected until they alone cover the ask. The result is empty if they and the free
     room do not suffice, or if present victims already make room.

@@ -1,4 +1,4 @@
-"""What is decided about victims, and what the RM is asked about them (spec §§ 9.4, 9.5)."""
+"""Decisions about victims, and questions to the RM about them (spec §§ 9.4, 9.5)."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.calls import Call, OpenCalls
-from licorne_core.standard.preemption.planning import Plan
+from licorne_core.standard.preemption.planning import VictimPlan
 from licorne_core.standard.preemption.requests import PreemptionRequest
 from licorne_core.standard.preemption.victims import Victim
 
@@ -17,7 +17,7 @@ class ToPreempt(NamedTuple):
 
     app: Application
     request: Request
-    plans: tuple[Plan, ...]
+    plans: tuple[VictimPlan, ...]
 
 
 class ToClear(NamedTuple):
@@ -35,16 +35,16 @@ class Proposal(NamedTuple):
     app: Application
     wants: PreemptionRequest
     request: Request
-    plans: tuple[Plan, ...]
+    plans: tuple[VictimPlan, ...]
 
     @property
     def unknown(self) -> list[Node]:
-        """Nodes of the plans on which the RM has not judged the ask yet."""
+        """Nodes of the plans about which the RM has not answered for the ask yet."""
         name = (self.request.ask.ask_class, False)
         return [plan.node for plan in self.plans if name not in plan.node.results]
 
     def upto_known(self) -> "Proposal":
-        """The proposal cut after the first plan whose node the RM is known to accept."""
+        """The proposal up to the first plan whose node the RM is known to accept."""
         name = (self.request.ask.ask_class, False)
         for index, plan in enumerate(self.plans):
             if plan.node.results.get(name) == "":
@@ -70,6 +70,6 @@ def ask_about(proposal: Proposal, calls: OpenCalls) -> None:
     calls.open(call, AskedPreemption(call.number, request.ask.app_id, request.key, nodes))
 
 
-def _asked_node(plan: Plan) -> AskedNode:
+def _asked_node(plan: VictimPlan) -> AskedNode:
     offered = [AskedVictim(v.app.app_id, v.request.key) for v in plan.offered]
     return AskedNode(plan.node.node_id, offered, plan.start)

@@ -17,7 +17,7 @@ NAME: Final = "preemption"
 
 
 class Preemption(Extension):
-    """Searches for victims as a remedy, and what leaves have lost by them."""
+    """Searches for victims as a remedy, and the losses of leaves by victims."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without searches and losses."""
@@ -37,11 +37,11 @@ class Preemption(Extension):
         self.remedies = {PreemptionRequest: self.remedy}
 
     def configure(self, config: PartitionConfig) -> None:
-        """It may be switched off."""
+        """Switch preemption on or off by the configuration."""
         self.remedy.enabled = config.preemption_enabled
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """Compare what searches have cached with the books."""
+        """Compare the caches of searches with the books."""
         self.search.check()
 
 

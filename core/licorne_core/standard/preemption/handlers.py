@@ -22,8 +22,8 @@ from licorne_core.scheduling.checks import STOPPABLE, application_blocker
 from licorne_core.standard.predicates.checks import PredicateCheck, checks_of
 from licorne_core.standard.preemption.decisions import PreemptionCall, Proposal, ToClear, ToPreempt, ask_about
 from licorne_core.standard.preemption.extension import preemption_of
-from licorne_core.standard.preemption.hosts import is_free_for
-from licorne_core.standard.preemption.planning import Plan, Score
+from licorne_core.standard.preemption.hosts import is_promised, yields
+from licorne_core.standard.preemption.planning import Score, VictimPlan
 from licorne_core.standard.preemption.remedy import stops_preemption
 from licorne_core.standard.preemption.requests import ask_about_victims, pause, preemption_request_of
 from licorne_core.standard.preemption.stopping import record_of, stop_victims
@@ -32,7 +32,7 @@ from licorne_core.values.ids import NodeId
 
 
 class Beneficiary(NamedTuple):
-    """The ask for which victims have to go, and the node that it is to have."""
+    """The ask for which victims are stopped, and the node that is reserved for it."""
 
     app: Application
     request: Request
@@ -44,12 +44,12 @@ class Choice(NamedTuple):
     """A plan up to the RM's position; the smallest score is the best."""
 
     score: Score
-    plan: Plan
+    plan: VictimPlan
     upto: int
 
 
 def preempt(partition: Partition, found: ToPreempt, now: float, outcome: Outcome) -> None:
-    """Stop the victims of the best plan. Where the RM has a say in the ask it is asked first."""
+    """Stop the victims of the best plan. If the RM has a predicate for the ask, it is asked first."""
     app, request, plans = found
     if preemption_of(partition.check_context).remedy.asks_rm(request) and _ask(
         partition, app, request, plans
@@ -60,8 +60,8 @@ def preempt(partition: Partition, found: ToPreempt, now: float, outcome: Outcome
     _stop_for(partition, Beneficiary(app, request, best.node, rule), best.victims, now, outcome)
 
 
-def _ask(partition: Partition, app: Application, request: Request, plans: tuple[Plan, ...]) -> bool:
-    """Ask the RM about the plans; False if it is known to agree to the node of the best."""
+def _ask(partition: Partition, app: Application, request: Request, plans: tuple[VictimPlan, ...]) -> bool:
+    """Ask the RM about the plans; False if it is known to accept the node of the best one."""
     group: AskGroup = request.group
     wants = preemption_request_of(group)
     assert wants is not None, f"{request!r} has asked for victims"
@@ -80,7 +80,7 @@ def _ask(partition: Partition, app: Application, request: Request, plans: tuple[
 
 
 def clear(partition: Partition, found: ToClear, now: float, outcome: Outcome) -> None:
-    """Stop the victims on the only node that an ask may go to."""
+    """Stop the victims on the only node that the ask may be placed on."""
     app, request, node, victims = found
     beneficiary = Beneficiary(app, request, node, PreemptionRule.REQUIRED_NODE)
     _stop_for(partition, beneficiary, victims, now, outcome)
@@ -100,11 +100,7 @@ def answer_preemptions(_: Registry, rm: Rm, command: AnswerPreemptions, now: flo
 
 
 def _victims_judged(
-    partition: Partition,
-    proposal: Proposal,
-    needed: Mapping[NodeId, int],
-    now: float,
-    outcome: Outcome,
+    partition: Partition, proposal: Proposal, needed: Mapping[NodeId, int], now: float, outcome: Outcome
 ) -> None:
     """Take the RM's last victim for each node; a node that it leaves out is refused."""
     _note_answer(partition)
@@ -114,15 +110,11 @@ def _victims_judged(
 
 
 def nodes_judged(
-    partition: Partition,
-    check: PredicateCheck,
-    refused: Collection[NodeId],
-    now: float,
-    outcome: Outcome,
+    partition: Partition, check: PredicateCheck, refused: Collection[NodeId], now: float, outcome: Outcome
 ) -> None:
-    """Take the nodes of the proposal that the RM refuses with any victims.
+    """Drop the nodes of the proposal that the RM refuses with any victims.
 
-    If it has changed a node meanwhile, its consent is void: then it is asked again.
+    If it has changed a node since, its acceptance is void: then it is asked again.
     """
     _note_answer(partition)
     proposal = _proposal_of(check)
@@ -154,21 +146,21 @@ def proposal_overdue(partition: Partition, call: Call, now: float, outcome: Outc
 
 
 def _proposal_of(call: Call) -> Proposal:
-    """The plans that wait for the answer."""
+    """The plans about which the question asks."""
     proposal = call.asker
     assert isinstance(proposal, Proposal), f"question {call.number} is about a proposal"
     return proposal
 
 
 def _note_answer(partition: Partition) -> None:
-    """A question is not open any more: where too many were, another ask may have its turn."""
+    """Note that a question is closed: if too many were open, another ask may be tried."""
     remedy = preemption_of(partition.check_context).remedy
     remedy.questions_open.count -= 1
     partition.dirty.mark((remedy,))
 
 
-def _choices(plans: Iterable[Plan], needed: Mapping[NodeId, int]) -> list[Choice]:
-    """Choices that the RM accepts, the best first; a position outside the victims is a refusal."""
+def _choices(plans: Iterable[VictimPlan], needed: Mapping[NodeId, int]) -> list[Choice]:
+    """Choices that the RM accepts, best first; a position outside the victims is a refusal."""
     choices = []
     for plan in plans:
         upto = needed.get(plan.node.node_id)
@@ -186,9 +178,9 @@ def _settle(
     now: float,
     outcome: Outcome,
 ) -> None:
-    """Carry out the best choice that still stands; without any the next nodes are looked at.
+    """Carry out the best choice that is still valid; without any, the next nodes are searched.
 
-    If the ask was served meanwhile, or is gone, it is the next one's turn at once.
+    If the ask was served or has ended since, the next ask is tried at once.
     """
     if not _is_current(partition, proposal):
         return
@@ -208,8 +200,8 @@ def _settle(
             _stop_for(partition, beneficiary, victims, now, outcome)
             wants.refused.clear()
             return
-    # Something has changed since the RM was asked. A node that others were faster at is not found
-    # again, so that the next search comes to something else.
+    # Something has changed since the RM was asked. On a node that was reserved for another ask since, other
+    # victims are found, if any, so the next search has another result.
     if is_allowed and any(_is_kept(partition, one.plan.node, request, now) for one in choices):
         partition.escalation.try_again(wants, now)
     else:
@@ -217,22 +209,22 @@ def _settle(
 
 
 def _is_kept(partition: Partition, node: Node, request: Request, now: float) -> bool:
-    """True if the node is kept for another ask that does not give way."""
-    reserved, applications = bool(node.reservations), partition.applications
-    return reserved and not is_free_for(node, request, applications, now)
+    """True if the node is reserved for another ask that does not give way."""
+    there, applications = node.reservations.values(), partition.applications
+    return any(not yields(reservation, request, applications, now) for reservation in there)
 
 
 def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: float) -> bool:
     """True if victims may be stopped for asks of the group now, as if they were tried (§ 9.2).
 
-    That the RM owes very many answers is no reason against it: it is not asked anything.
+    Unanswered checks of the RM do not prevent it, as no further check is needed.
     """
     if partition.holds or app.held or app.state not in SCHEDULABLE:
         return False
     context = partition.check_context
     for extension in partition.points.pass_time if app.interests & STOPPABLE else ():
         if app.interests & STOPPABLE & extension.bit:
-            # What stops it may be over, though the deadline comes behind the one that is dealt with now.
+            # An obstacle may be over though its deadline follows the one that is being handled.
             extension.pass_time(now, MOST_SETTLED)
     blocker = application_blocker(context, app) or stops_preemption(context, app, group)
     if blocker is None or blocker is context.predicates.owed:
@@ -242,7 +234,7 @@ def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: fl
 
 
 def _is_current(partition: Partition, proposal: Proposal) -> bool:
-    """True if the group of the ask still waits for the answer; then it waits no more."""
+    """True if the group of the ask still waits for the answer; this ends the wait."""
     wants, app = proposal.wants, proposal.app
     known = partition.applications.get(app.app_id) is app
     if not known or preemption_request_of(wants.group) is not wants:
@@ -252,17 +244,13 @@ def _is_current(partition: Partition, proposal: Proposal) -> bool:
 
 
 def _stop_for(
-    partition: Partition,
-    beneficiary: Beneficiary,
-    victims: Sequence[Victim],
-    now: float,
-    outcome: Outcome,
+    partition: Partition, beneficiary: Beneficiary, victims: Sequence[Victim], now: float, outcome: Outcome
 ) -> None:
     """Ask the RM to stop the victims; their resources are promised to the beneficiary (§ 9.4.8)."""
     app, request, _, rule = beneficiary
     numbers = numbers_of(app.leaf)
     spared = None
-    if rule is PreemptionRule.GUARANTEE:
+    if victims and rule is PreemptionRule.GUARANTEE:
         going = {victim.request for victim in victims}
         search = preemption_of(partition.check_context).search
         spared = search.spared(app, request, beneficiary.node, going, now)
@@ -283,18 +271,19 @@ def _stop_for(
     stopped = {victim.request: victim.app for victim in victims}
     partition.reservations.promise(app, request, stopped, now)
     partition.escalation.rank_all(request.group, now)
-    # After an answer of the RM nothing else says that the next ask of the group may have victims.
+    # After an answer of the RM, nothing else marks that victims may be stopped for the next ask.
     partition.dirty.mark_due(app)
 
 
 def _keep_node(partition: Partition, beneficiary: Beneficiary, now: float) -> None:
-    """Reserve the node for the beneficiary; lesser reservations there end, and its own elsewhere.
+    """Reserve the node for the beneficiary; lesser reservations there end, and its own on another node.
 
-    Asks that may go to no other node share it.
+    Asks that require this node may share it, and so may those with a promise there.
     """
     app, request, node, _ = beneficiary
     for reservation in list(node.reservations.values()):
-        if reservation is not request.reservation and not reservation.required:
+        stays = reservation.required or is_promised(reservation, partition.applications)
+        if reservation is not request.reservation and not stays:
             partition.reservations.lose_node(reservation, now)
     own = request.reservation
     if own is not None and own.node_id != node.node_id:

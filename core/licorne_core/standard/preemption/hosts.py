@@ -11,10 +11,11 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.standard.preemption.candidates import Candidates
 from licorne_core.standard.preemption.laws import keeps_all
 from licorne_core.standard.preemption.victim_counts import CountsBySize, VictimCounts
-from licorne_core.standard.preemption.victim_index import VictimIndex, room_shortage
+from licorne_core.standard.preemption.victim_index import VictimIndex, promised_on, room_shortage
 from licorne_core.standard.preemption.victims import Vector, covers
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AppId
+from licorne_core.values.resources import EMPTY
 
 FIRST_NODES = 32
 """Nodes that are tried by id first: most searches end there, and need no victim counts.
@@ -23,10 +24,10 @@ Measured by Python calls of the first search of a size among 500 and 2,000 nodes
 without these nodes, 21,204 and 84,204.
 """
 WALK = 8
-"""Most nodes looked at to find the first nodes, as a multiple of `FIRST_NODES`."""
+"""Most nodes examined to find the first nodes, as a multiple of `FIRST_NODES`."""
 
 RESPECTED = 4.0
-"""Seconds for which a reservation holds against asks of higher priority: twice the wait for one."""
+"""Seconds for which a reservation resists asks of higher priority: twice the wait for one."""
 
 
 def room_lacking(
@@ -34,15 +35,16 @@ def room_lacking(
 ) -> Vector | None:
     """Amounts to free on the node, by type of the ask; None if the node cannot host the ask.
 
-    Resources of present victims count as freed. Victims do not help on a node that has room and that
-    the RM has refused.
+    Resources of present victims count as freed, but for what other asks are promised of them. Victims do not
+    help on a node that has room and that the RM has refused.
     """
-    if not is_free_for(node, request, applications, now):
+    promised = _promised_beside(node, request, applications, now)
+    if promised is None:
         return None
     # An RM that refuses a reservation on the node refuses the ask there, with any victims.
     if node.results and node.results.get((request.ask.ask_class, False)):
         return None
-    short = room_shortage(node, request.ask.ask_class.items)
+    short = room_shortage(node, request.ask.ask_class.items, promised)
     if node.results and not any(short) and node.results.get((request.ask.ask_class, True)):
         return None
     return short
@@ -50,26 +52,36 @@ def room_lacking(
 
 def is_free_for(node: Node, request: Request, applications: Mapping[AppId, Application], now: float) -> bool:
     """True if the node could be reserved for the ask, regardless of its usage and of RM answers."""
-    if not node.schedulable or node.claims:
-        return False
+    return _promised_beside(node, request, applications, now) is not None
+
+
+def _promised_beside(
+    node: Node, request: Request, applications: Mapping[AppId, Application], now: float
+) -> Mapping[str, int] | None:
+    """Amounts that the ask has to leave to others on the node; None if it could not be reserved for it."""
+    if not (node.schedulable and not node.claims and node.holds(request.ask.ask_class.items)):
+        return None
     for reservation in node.reservations.values():
-        if not yields(reservation, request, applications, now):
-            return False
-    return node.holds(request.ask.ask_class.items)
+        if not (yields(reservation, request, applications, now) or is_promised(reservation, applications)):
+            return None
+    promised = promised_on(node, applications) if node.reservations else EMPTY
+    return None if promised and request.ask.ask_class.predicate is not None else promised
+
+
+def is_promised(reservation: Reservation, applications: Mapping[AppId, Application]) -> bool:
+    """True if victims were stopped for the ask of the reservation: it yields to no other."""
+    return applications[reservation.app_id].requests[reservation.key].triggered
 
 
 def yields(
-    reservation: Reservation,
-    request: Request,
-    applications: Mapping[AppId, Application],
-    now: float,
+    reservation: Reservation, request: Request, applications: Mapping[AppId, Application], now: float
 ) -> bool:
     """True if the reservation is the ask's own, or yields to it.
 
     A reservation yields after `RESPECTED` seconds to asks of strictly higher priority, unless its
-    ask requires the node or has had victims stopped.
+    ask requires the node or has had victims stopped. A provisional one yields to all.
     """
-    if reservation is request.reservation:
+    if reservation is request.reservation or reservation.provisional:
         return True
     if reservation.required or now - reservation.time <= RESPECTED:
         return False
@@ -78,10 +90,7 @@ def yields(
 
 
 def next_to_yield(
-    reserved: Iterable[Reservation],
-    request: Request,
-    applications: Mapping[AppId, Application],
-    now: float,
+    reserved: Iterable[Reservation], request: Request, applications: Mapping[AppId, Application], now: float
 ) -> float | None:
     """Time at which the next reservation becomes old enough to yield to the ask; None for none."""
     times = [
@@ -98,7 +107,7 @@ class AskHosts:
     """The nodes of one search, and the room that each lacks by type of the ask."""
 
     looked_at: int
-    """Number of nodes looked at, repeated looks included."""
+    """Number of nodes examined, repeated ones included."""
 
     def __init__(
         self,
@@ -122,10 +131,24 @@ class AskHosts:
         self._ranked: VictimCounts | None = None
         self.looked_at = 0
 
-    def will_have_room(self) -> bool:
-        """True if a node will have room without further victims."""
-        with_room = self._all_ranked().with_room()
-        return any(self.lacking(node) is not None for node in with_room)
+    def with_room(self) -> Iterator[Node]:
+        """Nodes that will have room without further victims, by id."""
+        return (node for node in self._all_ranked().with_room() if self.lacking(node) is not None)
+
+    def without_victims(self, most: int) -> list[Node] | None:
+        """Nodes, at most `most`, whose room is left beside promises; None if no node will have room.
+
+        They end before a node that is reserved for nobody: there the ask only has to wait.
+        """
+        found: list[Node] = []
+        for node in self.with_room():
+            if len(found) == most or not any(
+                is_promised(one, self._index.applications) for one in node.reservations.values()
+            ):
+                return found
+            if node not in self._refused:
+                found.append(node)
+        return found or None
 
     def any_host(self) -> bool:
         """True if any node can host the ask."""
@@ -133,7 +156,7 @@ class AskHosts:
         return any(self.lacking(node) is not None for node in nodes)
 
     def are_kept(self) -> bool:
-        """True if only a reservation closes a node with candidates to the ask."""
+        """True if a node with candidates is unavailable to the ask only because of a reservation."""
         now, applications = self._candidates.now, self._index.applications
         for reservation in self._index.reserved:
             node = self._reserved_node(reservation)

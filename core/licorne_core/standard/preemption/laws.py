@@ -128,7 +128,7 @@ def highest_priority(branch: tuple[Queue, ...], fence: Fence) -> int | Out | Non
 
     Ask and victim are compared as children of their meeting queue, in the way of the order of queues
     (spec §§ 4.10, 4.11). So the settings of the meeting queue and of the queues above do not count.
-    Each queue from there down takes its offset off. A priority fence hides the priorities inside:
+    Each queue from there down subtracts its offset. A priority fence hides the priorities inside:
     either all allocations there are protected, or none (ANY_PRIORITY). None is protected either if
     the ask counts as the highest priority of int32.
     """
@@ -170,7 +170,7 @@ def is_over_guarantee(above: Sequence[Mapping[str, int]], wanted: Items) -> bool
     """Law 5: True if a leaf may have victims.
 
     `above` is the `above_guarantee` of each guaranteeing queue, from the leaf up to the meeting queue.
-    The leaf may have victims if no queue guarantees anything. It may too if, for one type of the ask
+    The leaf may have victims if no queue guarantees anything, or if, for one type of the ask
     with a guarantee, all queues that guarantee the type have more than their guarantee.
     """
     if not above:
@@ -196,7 +196,7 @@ def keeps_all(leaf: Queue, wanted: Items) -> bool:
         due = sizes.get(name, 0)
         if due <= 0:
             return False
-        # An upper bound of `settled`, as victims only lower it. It decides most of the many calls.
+        # An upper bound of `settled`, as victims only lower it. In most calls it suffices.
         most = allocated.get(name, 0) + promised.get(name, 0)
         if most > due and settled(leaf, name) > due:
             return False
@@ -206,7 +206,7 @@ def keeps_all(leaf: Queue, wanted: Items) -> bool:
 def quota_shortage(quotas: Sequence[Quota], wanted: Items) -> tuple[int, ...]:
     """Amounts to free for the maxima of the queues, by type of the ask; never below zero.
 
-    All victims are below the lowest queue that is too full, so one amount counts for all queues.
+    All victims are below the lowest queue over its maximum, so one amount counts for all queues.
     """
     return tuple(max(0, *(_beyond(quota, name, value) for quota in quotas)) for name, value in wanted)
 

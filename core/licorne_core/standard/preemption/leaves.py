@@ -27,7 +27,7 @@ class VictimLeaf(NamedTuple):
     priority: int | None
     """Highest priority of a victim; None for any."""
     guarantees: tuple[Allowance, ...]
-    """Allowances of the guaranteeing queues from the leaf up to the meeting point."""
+    """Allowances of the guaranteeing queues from the leaf up to the meeting queue."""
     above: tuple[Mapping[str, int], ...]
     """Amounts above guarantee of the same queues, before any what-if victim."""
     losses: Allowance
@@ -35,7 +35,7 @@ class VictimLeaf(NamedTuple):
     may_lose: Mapping[str, int]
     """The same losses, before any what-if victim."""
     checkpoint: float | None
-    """Checkpoint assumed of allocations whose RM has said none, in unix seconds; None for none."""
+    """Checkpoint assumed for allocations whose RM reported none, in unix seconds; None for none."""
 
 
 class VictimLeaves:
@@ -44,7 +44,7 @@ class VictimLeaves:
     def __init__(
         self, index: VictimIndex, leaf: Queue, protected: Queue, fence: Fence, wanted: Items, now: float
     ) -> None:
-        """Search for an ask of the leaf; `protected` is the queue whose guarantee the ask claims."""
+        """Search for an ask of the leaf; `protected` is the queue whose guarantee entitles the ask."""
         self._index = index
         self._leaf = leaf
         self._protected = protected
@@ -55,7 +55,7 @@ class VictimLeaves:
         self.by_cost = leaf.settings.preemption_victim_order is VictimOrder.COST
         """True if the ask's queue compares costs of victims."""
         self.judged = 0
-        """Number of leaves looked at."""
+        """Number of leaves examined."""
         self._known: dict[Queue, VictimLeaf | Out] = {}
         self._books: dict[Queue, Mapping[str, int]] = {}
         self._allowances: dict[Queue, Allowance] = {}
@@ -68,7 +68,7 @@ class VictimLeaves:
                 yield victim_leaf
 
     def any(self) -> bool:
-        """True if any leaf has possible victims. Otherwise no node need be looked at."""
+        """True if any leaf has possible victims. Otherwise no node has to be examined."""
         return next(iter(self), None) is not None
 
     def inside(self) -> Iterator[Queue]:

@@ -28,7 +28,7 @@ class Losses:
 
     def __init__(self) -> None:
         """Start empty."""
-        # Of victims that run on for a while, by leaf.
+        # Losses by noticed victims, by leaf.
         self._pledged: dict[QueuePath, dict[str, int]] = {}
         self._entries: dict[QueuePath, deque[tuple[float, Items]]] = {}
         self._sums: dict[QueuePath, dict[str, int]] = {}
@@ -43,11 +43,11 @@ class Losses:
         charge(self._sums.setdefault(leaf, {}), lost)
 
     def pledge(self, leaf: QueuePath, lost: Items) -> None:
-        """Count the loss of a victim that runs on for a while, until `redeem`."""
+        """Count the loss of a noticed victim, until `redeem`."""
         charge(self._pledged.setdefault(leaf, {}), lost)
 
     def redeem(self, leaf: QueuePath, lost: Items) -> None:
-        """Count a pledged loss no more: the victim is stopped, or goes on."""
+        """Remove a pledged loss: the victim is stopped, or spared."""
         pledged = self._pledged.get(leaf, {})
         refund(pledged, lost)
         if not pledged:

@@ -2,43 +2,52 @@
 
 from bisect import insort
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from licorne_core.model.nodes.node import Node
 from licorne_core.standard.preemption.candidates import Candidates
+from licorne_core.standard.preemption.cheapest import CheapestSet
 from licorne_core.standard.preemption.covering import REGULAR, Kinds, OtherNodes, sets_of
 from licorne_core.standard.preemption.hosts import AskHosts
 from licorne_core.standard.preemption.victims import (
     GROWTH,
+    NO_PRICE,
     OPTED_OUT,
     ORIGINATOR,
     Candidate,
+    Price,
     Vector,
     Victim,
     WhatIf,
     covers,
     kind_of,
     less,
+    price_of,
 )
 from licorne_core.values.ids import NodeId
 
-Score = tuple[int, int, NodeId]
-"""Kind of victims, their number, node: the smallest is the best."""
+Score = tuple[int, Price, int, NodeId]
+"""Kind of victims, their price, their number, node: the smallest is the best."""
 
 
-class Plan(NamedTuple):
+class VictimPlan(NamedTuple):
     """A node for an ask, and the victims for it."""
 
     node: Node
     on_node: tuple[Victim, ...]
     """Victims on the node, in rank order."""
     other_nodes: tuple[Victim, ...]
-    """Victims on other nodes, in rank order: without them a queue would exceed its maximum, or a unit of an
-    gang in units would be torn."""
+    """Victims on other nodes, in rank order: without their stop, a queue would exceed its maximum, or a
+    unit of a gang would be split."""
     spare: tuple[Victim, ...] = ()
     """Further possible victims on the node, in rank order. The RM may choose some of them as well."""
     step: int = 0
     """Number of the first step, if the necessary victims are steps of gangs; else 0."""
+    price: Price = NO_PRICE
+    """Price of the necessary victims."""
+    spare_prices: tuple[Price, ...] = ()
+    """Prices of the spare ones."""
 
     @property
     def victims(self) -> tuple[Victim, ...]:
@@ -69,7 +78,8 @@ class Plan(NamedTuple):
             kind |= kind_of(victim.request)
         if self.step and upto == self.start:
             kind = -self.step
-        return (kind, len(victims), self.node.node_id)
+        price = price_of((self.price, *self.spare_prices[: upto - self.start]))
+        return (kind, price, len(victims), self.node.node_id)
 
 
 SPARE = 32
@@ -77,6 +87,9 @@ SPARE = 32
 
 SHARES = 10
 """Divisor of a search's steps: the quotient is what one node may use up."""
+
+MOST_COMPARED = 64
+"""Most nodes, and most victims on other nodes, whose costs are compared."""
 
 GREEDY_STEPS = 20_000
 """Additional steps for greedy attempts, once the steps of the search are used up."""
@@ -88,8 +101,8 @@ KINDS: tuple[Kinds, ...] = (
     REGULAR | {OPTED_OUT},
     REGULAR | {ORIGINATOR, OPTED_OUT, ORIGINATOR + OPTED_OUT},
 )
-"""Allowed kinds of victims, in the order of trial; `ONLY_GROWTH` comes before, where anything has grown. The
-index of a set is the first part of the score of its plans."""
+"""Allowed kinds of victims, in the order of trial; `ONLY_GROWTH` precedes them if a gang has grown. The index
+of a set is the first part of the score of its plans."""
 
 Chosen = tuple[Sequence[Candidate], Sequence[Candidate]]
 """Candidates on the plan's node, and on other nodes."""
@@ -98,7 +111,7 @@ Chosen = tuple[Sequence[Candidate], Sequence[Candidate]]
 class Found(NamedTuple):
     """A plan, its candidates and its score."""
 
-    plan: Plan
+    plan: VictimPlan
     chosen: Chosen
     score: Score
 
@@ -123,7 +136,7 @@ class Planning:
         self._share = what_if.steps_left
         self._limit = what_if.steps_left
 
-    def best(self, hosts: AskHosts, most: int, *, with_spare: bool) -> list[Plan]:
+    def best(self, hosts: AskHosts, most: int, *, with_spare: bool) -> list[VictimPlan]:
         """Return the best plans, best first: at most `most`, each for another node.
 
         Not for an ask that fits on a node and within the maxima of its queues.
@@ -131,7 +144,9 @@ class Planning:
         plans: list[Found] = []
         self._share = max(1, self._what_if.steps_left // SHARES)
         self._limit = self._what_if.steps_left + GREEDY_STEPS
-        if not self._try_first(hosts, plans, most):
+        if self._candidates.by_cost:
+            self._try_cheap(hosts, plans, most)
+        elif not self._try_first(hosts, plans, most):
             self._try_others(hosts, plans, most)
         return [self._with_spare(one) if with_spare else one.plan for one in plans]
 
@@ -142,9 +157,16 @@ class Planning:
                 return False
             self._try(fewest, node, short, plans, most)
             worst = _worst(plans, most)
-            if worst is not None and worst[:2] <= (-self._highest, self._least()):
+            if worst is not None and (worst[0], worst[2]) <= (-self._highest, self._least()):
                 return True
         return False
+
+    def _try_cheap(self, hosts: AskHosts, plans: list[Found], most: int) -> None:
+        """Try the nodes that need the fewest victims: any of them may have the cheapest."""
+        for fewest, node in islice(hosts.others(), MOST_COMPARED):
+            self._try(fewest, node, hosts.lacking(node), plans, most)
+            if self._what_if.exhausted and (plans or self._what_if.steps > self._limit):
+                return
 
     def _try_others(self, hosts: AskHosts, plans: list[Found], most: int) -> None:
         """Try the other nodes by their least number of victims, smallest first."""
@@ -155,7 +177,7 @@ class Planning:
             if worst is not None:
                 least = self._least()
                 step = self._highest if any(self._beyond) else self._growth.get(node, 0)
-                if (-step, max(fewest, least), node.node_id) > worst:
+                if (-step, NO_PRICE, max(fewest, least), node.node_id) > worst:
                     if fewest >= least and not self._growth:
                         return
                     continue
@@ -178,7 +200,8 @@ class Planning:
             return
         if self._failed and not covers(self._other_nodes.most, short):
             return
-        alone = self._alone(node, short) if fewest == 1 and not self._growth else None
+        may_be_alone = fewest == 1 and not self._growth and not self._candidates.by_cost
+        alone = self._alone(node, short) if may_be_alone else None
         chosen = self._within(node, short) if alone is None else ((alone,), ())
         if chosen is None:
             self._failed = True
@@ -205,8 +228,8 @@ class Planning:
 
     def _on_host(self, node: Node, short: Vector) -> Chosen | None:
         """Victims for a node: the first success by kinds, then by victims on the node, then on others."""
-        regular = ONLY_GROWTH if self._growth else REGULAR
-        if not any(short):
+        regular, by_cost = ONLY_GROWTH if self._growth else REGULAR, self._candidates.by_cost
+        if not (any(short) or by_cost):
             there = self._other_nodes.cached_first(node, regular, self._beyond)
             if there is not None:
                 return (), there
@@ -220,10 +243,28 @@ class Planning:
             if not others.asked and kinds is not regular and kinds & present <= tried:
                 continue
             tried = kinds & present
-            chosen = self._of_kinds([one for one in here if one.kind in kinds], node, kinds, short)
+            allowed, chosen = [one for one in here if one.kind in kinds], None
+            if by_cost and kinds is not ONLY_GROWTH:
+                chosen = self._cheapest(allowed, node, kinds, short)
+            chosen = chosen or self._of_kinds(allowed, node, kinds, short)
             if chosen is not None:
                 return chosen
         return None
+
+    def _cheapest(self, here: list[Candidate], node: Node, kinds: Kinds, short: Vector) -> Chosen | None:
+        """The victims of least lost work, on the node and on others; None if there are too many others."""
+        missing, gains = short, [(one, one.gives) for one in here]
+        if not covers(short, self._beyond):
+            missing, gains = short + self._beyond, [(one, one.gives + one.total) for one in here]
+            self._other_nodes.asked = True
+            no_room = (0,) * len(short)
+            there = islice(self._other_nodes.all_but(node), MOST_COMPARED)
+            gains += [(one, no_room + one.gives) for one in there if one.kind in kinds]
+        found = CheapestSet(gains, self._what_if).of(missing)
+        if found is None:
+            return None
+        on_node = [one for one in found if one.is_on(node)]
+        return on_node, [one for one in found if not one.is_on(node)]
 
     def _alone(self, node: Node, short: Vector) -> Candidate | None:
         """Return the first regular candidate that suffices alone; it precedes all other sets.
@@ -279,10 +320,7 @@ class Planning:
         if any(missing):
             return None
         needed = [one for one, _ in _without_surplus(taken, all_missing)]
-        return (
-            [one for one in needed if one.is_on(node)],
-            [one for one in needed if not one.is_on(node)],
-        )
+        return ([one for one in needed if one.is_on(node)], [one for one in needed if not one.is_on(node)])
 
     def _with_gains(self, node: Node) -> Iterator[tuple[Candidate, Vector]]:
         """Yield candidates on the node, then on other nodes, with their gains of room and quota."""
@@ -292,7 +330,7 @@ class Planning:
         for one in self._other_nodes.all_but(node):
             yield one, no_room + one.gives
 
-    def _with_spare(self, found: Found) -> Plan:
+    def _with_spare(self, found: Found) -> VictimPlan:
         """Return the plan with spare victims, each legal in addition to all before it."""
         plan, (on_node, other_nodes), _ = found
         taken = [one for one in (*on_node, *other_nodes) if self._what_if.take(one)]
@@ -305,7 +343,8 @@ class Planning:
                 spare.append(one)
         for one in (*taken, *spare):
             self._what_if.put_back(one)
-        return plan._replace(spare=tuple(one.victim for one in spare))
+        prices = tuple([one.price for one in spare])
+        return plan._replace(spare=tuple(one.victim for one in spare), spare_prices=prices)
 
 
 def _without_surplus(
@@ -331,7 +370,11 @@ def _score(node: Node, chosen: Chosen) -> Score:
     for one in (*chosen[0], *chosen[1]):
         kind |= max(0, one.kind)
         number += len(one.victims)
-    return (-_step(chosen) or kind, number, node.node_id)
+    return (-_step(chosen) or kind, _price(chosen), number, node.node_id)
+
+
+def _price(chosen: Chosen) -> Price:
+    return price_of([one.price for one in (*chosen[0], *chosen[1])])
 
 
 def _step(chosen: Chosen) -> int:
@@ -339,14 +382,15 @@ def _step(chosen: Chosen) -> int:
     return min((one.step if one.kind == GROWTH else 0 for one in (*chosen[0], *chosen[1])), default=0)
 
 
-def _plan(node: Node, chosen: Chosen) -> Plan:
+def _plan(node: Node, chosen: Chosen) -> VictimPlan:
     on_node, other_nodes = chosen
     victims = [victim for one in (*on_node, *other_nodes) for victim in one.victims]
-    return Plan(
+    return VictimPlan(
         node,
         tuple(victim for victim in victims if victim.node is node),
         tuple(victim for victim in victims if victim.node is not node),
         step=min((one.step for one in (*on_node, *other_nodes)), default=0),
+        price=_price(chosen),
     )
 
 

@@ -1,4 +1,4 @@
-"""The remedy of preemption: victims stop for an ask (spec §§ 9.2, 9.5).
+"""The remedy of preemption: victims are stopped for an ask (spec §§ 9.2, 9.5).
 
 The searches of one turn are bounded, by leaf and by work, so that an ask that preemption cannot help
 does not slow others. A pass never waits for an answer of the RM.
@@ -15,13 +15,13 @@ from licorne_core.scheduling.checks import ask_blocker
 from licorne_core.scheduling.measures import REFUSAL_TIME, Remedy, is_cluster
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker, Blockers, FullRoot, OfThing
-from licorne_core.scheduling.waiting.shortages import Kept, QuotaShortage
+from licorne_core.scheduling.waiting.shortages import NodesReserved, QuotaShortage
 from licorne_core.standard.preemption.covering import required_node_victims, stays_too_full
 from licorne_core.standard.preemption.decisions import ToClear, ToPreempt
 from licorne_core.standard.preemption.laws import Law
-from licorne_core.standard.preemption.planning import Plan
+from licorne_core.standard.preemption.planning import VictimPlan
 from licorne_core.standard.preemption.requests import ANY_VERSION, PreemptionRequest, pause, wait_for
-from licorne_core.standard.preemption.search import PreemptionSearch, Refusal
+from licorne_core.standard.preemption.search import PreemptionSearch, SearchRefusal
 
 MOST_SEARCHES = 10
 """Most searches for the asks of a leaf in one turn (spec § 9.2)."""
@@ -70,21 +70,21 @@ class QuestionsOpen(Blocker):
         """Number of open victim questions of this partition."""
 
     def lets_through(self) -> bool:
-        """True if it may be asked for another one."""
+        """True if another question may be opened."""
         return self.count < MOST_QUESTIONS
 
 
 class Preempting(Remedy):
-    """Victims stop for the ask."""
+    """Stops victims for an ask."""
 
     def __init__(self, context: CheckContext, search: PreemptionSearch) -> None:
         """Start without searches."""
         super().__init__(context)
         self.search = search
-        # The same object under its own type: compiled, `search` keeps the type that `Remedy` gives it.
+        # Stored again under its own type: compiled, `search` keeps the type that `Remedy` gives it.
         self._victims: PreemptionSearch = search
         self.enabled = False
-        """False if only asks that require a node preempt (spec § 9.5)."""
+        """False if only asks that require a node may preempt (spec § 9.5)."""
         self._rm: RmContext = context.rm
         self._blockers: Blockers = context.wakeups.blockers
         self.used = self._searches = dict[Queue, int]()
@@ -93,13 +93,13 @@ class Preempting(Remedy):
         self._blockers.add(self, self.questions_open)
 
     def begin_turn(self) -> list[NextTurn]:
-        """Allow all leaves their searches again; return the blockers of asks that wait for this."""
+        """Reset the searches of all leaves; return the blockers of asks that wait for this."""
         self._searches.clear()
         return list(self._blockers.of(NextTurn).values())
 
     @property
     def is_postponed(self) -> bool:
-        """True if a search is put off until the next turn."""
+        """True if a search has to wait for the next turn."""
         return any(not blocker.lets_through() for blocker in self._blockers.of(NextTurn).values())
 
     def has_search(self, leaf: Queue) -> bool:
@@ -107,7 +107,7 @@ class Preempting(Remedy):
         return self._searches.get(leaf, 0) < MOST_SEARCHES
 
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
-        """True if a queue or the nodes stop asks that may go to any node."""
+        """True if asks that may go to any node are stopped by a queue or fit no node."""
         is_ours = over is None or isinstance(over, Queue)
         return is_ours and self.enabled and group.ask_class.required_node is None
 
@@ -127,53 +127,57 @@ class Preempting(Remedy):
         version = context.dirty.version + context.index.version
         if wants.searched_at != version or wants.searched_for is not request:
             found = self._find(wants, request, now)
-            if not isinstance(found, Refusal):
+            if not isinstance(found, SearchRefusal):
                 wants.refusal = None
                 return ToPreempt(app, request, found)
             wants.refusal, wants.searched_for = found, request
             wants.group.note(REASONS.get(found.law, DOES_NOT_HELP), now)
             if found.law is Law.NODES_KEPT:
-                # Only reserved nodes made the search fail.
+                # The search failed only because nodes are reserved.
                 until = now + SEARCH_INTERVAL
-                kept = context.wakeups.kept_nodes.note(leaf, request, found, now, until)
+                kept = context.wakeups.reserved_node_waits.note(leaf, request, found, now, until)
                 wait_for(context.escalation, wants, kept, now)
                 return kept
-            # A refusal that time can lift is searched again even without a change.
+            # A refusal that ends with time is searched again even without a change of the books.
             wants.searched_at = version if found.until is None else ANY_VERSION
         pause(context.escalation, wants, now)
         return None
 
-    def _kept(self, leaf: Queue, wants: PreemptionRequest, request: Request, now: float) -> Kept | None:
-        """Blocker for kept nodes that the ask, or another ask of its likeness, waits for."""
-        kept: Kept | None = wants.waits_for
+    def _kept(
+        self, leaf: Queue, wants: PreemptionRequest, request: Request, now: float
+    ) -> NodesReserved | None:
+        """Blocker for reserved nodes that the ask, or another ask of its likeness, waits for."""
+        kept: NodesReserved | None = wants.waits_for
         if kept is not None and now < wants.waits_until and not kept.lets_through():
             return kept
-        kept = self.context.wakeups.kept_nodes.find(leaf, request, now)
+        kept = self.context.wakeups.reserved_node_waits.find(leaf, request, now)
         if kept is not None:
-            assert isinstance(kept.refusal, Refusal), "the wait was noted here"
+            assert isinstance(kept.refusal, SearchRefusal), "the wait was noted here"
             wants.refusal, wants.searched_for = kept.refusal, request
             wait_for(self.context.escalation, wants, kept, now)
         return kept
 
-    def _find(self, wants: PreemptionRequest, request: Request, now: float) -> tuple[Plan, ...] | Refusal:
+    def _find(
+        self, wants: PreemptionRequest, request: Request, now: float
+    ) -> tuple[VictimPlan, ...] | SearchRefusal:
         """Plans for the ask, or the refusal by a law. `now` is in unix seconds."""
         most = MOST_PLANS if self.asks_rm(request) else 1
         in_vain = wants.group.refused_stops
         refused = (*wants.refused, *(() if in_vain is None else in_vain.nodes))
         found = self._victims.find(wants.app, request, now, most=most, refused=refused)
-        if not isinstance(found, Refusal):
+        if not isinstance(found, SearchRefusal):
             return tuple(found)
         if found.law is Law.RM_REFUSED and wants.refused:
-            # The RM may accept next time.
+            # The RM may accept in the next search.
             return found._replace(until=now + SEARCH_INTERVAL)
         return found
 
     def clear(
         self, app: Application, request: Request, found: Blocker | None, now: float
     ) -> ToClear | FullRoot | None:
-        """Victims for an ask that only its required node stops (§ 9.5), or the blocker that keeps them.
+        """Victims for an ask that only its required node stops (§ 9.5), or a blocker that prevents the stop.
 
-        A full cluster does not count as an obstacle, as victims make room in it, if they make enough.
+        A full cluster is no obstacle if enough victims make room in it.
         """
         context = self.context
         required = request.ask.ask_class.required_node
@@ -197,13 +201,13 @@ class Preempting(Remedy):
     def asks_rm(self, request: Request) -> bool:
         """True if the RM is asked before any victim of the request is stopped (spec § 9.4.5).
 
-        It chooses among the victims, or judges the nodes.
+        It chooses among the victims, or accepts nodes only.
         """
         return self._rm.predicates is not None and request.ask.ask_class.predicate is not None
 
     @property
     def rm_judges_victims(self) -> bool:
-        """True if the RM is asked about victims, too, not only about nodes."""
+        """True if the RM is asked about victims as well as about nodes."""
         policy = self._rm.predicates
         return policy is not None and policy.judges_victims
 
@@ -215,6 +219,6 @@ def stops_preemption(context: CheckContext, app: Application, group: AskGroup) -
         return blocker
     blocker.retire_if_unused()
     if group.ask_class.predicate is not None and context.predicates.full:
-        # Owed answers block the ask in addition to the maximum.
+        # Unanswered checks block the ask in addition to the maximum.
         return context.predicates.owed
     return None

@@ -1,17 +1,18 @@
-"""How far preemption is for an ask that waits, for explanations (spec § 9)."""
+"""Progress of preemption for a pending ask, for explanations (spec § 9)."""
 
 from licorne_core.messages.reasons import UNDER_WAY, PreemptionCheck
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.requests import Request, RequestState
 from licorne_core.partitions.partition import Partition
 from licorne_core.standard.preemption.extension import preemption_of
 from licorne_core.standard.preemption.laws import Law
 from licorne_core.standard.preemption.requests import preemption_request_of
-from licorne_core.standard.preemption.search import Refusal
+from licorne_core.standard.preemption.search import SearchRefusal
+from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import in_units
 
 MOST_SPARED = 3
-"""Most queues whose priority comparisons are shown, from the lowest queue up."""
+"""Most queues whose priority comparisons are reported, from the lowest queue up."""
 
 _TEXTS = {
     Law.NO_GUARANTEE: "no queue from {queue} up is guaranteed any of {requested}",
@@ -38,7 +39,7 @@ _TEXTS = {
 def preemption_check(partition: Partition, app: Application, request: Request) -> PreemptionCheck:
     """State of preemption for a pending ask, as of the last turn of the partition.
 
-    It reports the last search that was made.
+    The last search is reported, as a new one would take too long.
     """
     return (
         _underway(partition, request)
@@ -51,7 +52,8 @@ def _underway(partition: Partition, request: Request) -> PreemptionCheck | None:
     reservation = request.reservation
     promise = request.promise
     if promise is not None and reservation is not None and request.triggered:
-        victims = ", ".join(f"{v.ask.app_id}/{v.key}" for v in promise.outstanding)
+        awaited = promise.outstanding or _leaving(partition, reservation.node_id)
+        victims = ", ".join(f"{v.ask.app_id}/{v.key}" for v in awaited)
         waits = f"waits for the end of {victims}" if victims else "its victims are gone"
         found = map(partition.stays.get, promise.outstanding)
         stays = [stay for stay in found if stay is not None]
@@ -71,6 +73,13 @@ def _underway(partition: Partition, request: Request) -> PreemptionCheck | None:
             text = "the RM is being asked about nodes on which victims would have to go"
         return PreemptionCheck(code="PREEMPTION_ASKS_RM", text=text, passed=True)
     return None
+
+
+def _leaving(partition: Partition, node_id: NodeId | None) -> list[Request]:
+    """Allocations on the node that are being stopped, for whomever."""
+    there = () if node_id is None else partition.nodes.by_id[node_id].allocations
+    found = [partition.applications[one.ask.app_id].requests[one.ask.key] for one in there]
+    return [request for request in found if request.state is RequestState.PREEMPTING]
 
 
 def _not_allowed(partition: Partition, app: Application, request: Request) -> PreemptionCheck | None:
@@ -104,7 +113,7 @@ def _not_allowed(partition: Partition, app: Application, request: Request) -> Pr
 def _searched(partition: Partition, request: Request) -> PreemptionCheck:
     """Report the last search: a new one would take too long for a reader."""
     wants = preemption_request_of(request.group)
-    found: Refusal | None = None if wants is None else wants.refusal
+    found: SearchRefusal | None = None if wants is None else wants.refusal
     if wants is None or found is None:
         paused = 0.0 if wants is None else max(0.0, wants.paused_until)
         if request.group.refused_stops is not None:
@@ -135,8 +144,8 @@ def _searched(partition: Partition, request: Request) -> PreemptionCheck:
     )
 
 
-def _spared(found: Refusal) -> str:
-    """Comparisons of priorities that spare allocations, below the meeting queue (law 6)."""
+def _spared(found: SearchRefusal) -> str:
+    """Comparisons of priorities that protect allocations, below the meeting queue (law 6)."""
     return "".join(
         f"; in queue {one.queue} it counts as priority {one.ask}, and who is spared there "
         f"as {one.other} or more"

@@ -8,11 +8,11 @@ from math import inf
 from typing import ClassVar
 
 from licorne_core.model.apps.groups import SEARCH_INTERVAL, AgedAsks, AskGroup, waits
-from licorne_core.model.apps.requests import Place, Request
+from licorne_core.model.apps.requests import AskPlace, Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.waiting.shortages import Kept
-from licorne_core.standard.preemption.search import Refusal
+from licorne_core.scheduling.waiting.shortages import NodesReserved
+from licorne_core.standard.preemption.search import SearchRefusal
 
 ANY_VERSION = -1
 """Version that allows a search at any time."""
@@ -21,7 +21,7 @@ ANY_VERSION = -1
 class PreemptionRequest(AgedAsks):
     """The asks of a group that may preempt others (spec § 9.2).
 
-    After a failed search it pauses for a while. If nodes are reserved for others, it waits for
+    After a failed search it is paused for a while. If nodes are reserved for others, it waits for
     these.
     """
 
@@ -35,16 +35,16 @@ class PreemptionRequest(AgedAsks):
         """Version of the last failed search: the same search would fail again."""
         self.searched_for: Request | None = None
         """The ask that this search was for."""
-        self.refusal: Refusal | None = None
+        self.refusal: SearchRefusal | None = None
         """Refusal of the last search; None if it succeeded."""
         self.refused: dict[Node, None] = {}
         """Nodes refused by the RM since the last search that stopped victims or failed."""
         self.is_asking = False
-        """True if the RM is being asked which victims have to go."""
-        self.waits_for: Kept | None = None
-        """The kept nodes that it waits for, if it does."""
+        """True while the RM is being asked which victims have to be stopped."""
+        self.waits_for: NodesReserved | None = None
+        """Blocker for the reserved nodes that it waits for; None for none."""
         self.waits_until = -inf
-        """Time at which it has waited long enough for them, in unix seconds."""
+        """End of this wait, in unix seconds."""
         super().__init__(group, now)
 
     def age(self) -> float:
@@ -52,30 +52,30 @@ class PreemptionRequest(AgedAsks):
         delay: float = self.app.leaf.settings.preemption_delay
         return delay
 
-    def qualifies(self, place: Place) -> bool:
-        """True if the ask may preempt others, and has not done so."""
+    def qualifies(self, place: AskPlace) -> bool:
+        """True if the ask may preempt others, and has not done so before."""
         request = place.request
         return waits(place) and request.ask.allow_preempt_other and not request.triggered
 
-    def rests(self, now: float) -> bool:
-        """True while the RM is asked about victims, too."""
-        return self.is_asking or super().rests(now)
+    def is_paused(self, now: float) -> bool:
+        """True also while the RM is asked about victims."""
+        return self.is_asking or super().is_paused(now)
 
     def held_until(self, now: float) -> float | None:
-        """The end of the time that follows stops in vain."""
+        """End of the pause after stops in vain, in unix seconds."""
         in_vain = self.group.refused_stops
         until: float | None = None if in_vain is None or now >= in_vain.until else in_vain.until
         return until
 
     def end_wait(self, now: float) -> bool:
-        """It has waited long enough for kept nodes."""
+        """End the wait for reserved nodes, if it was long enough."""
         if self.waits_for is None or now < self.waits_until:
             return False
         self.waits_for = None
         return True
 
     def next_time(self, now: float) -> float | None:
-        """Time at which the next ask is old enough, or the wait for kept nodes ends."""
+        """Time at which the next ask is old enough, or the wait for reserved nodes ends."""
         maturing = super().next_time(now)
         if self.waits_for is None:
             return maturing
@@ -92,11 +92,11 @@ def pause(escalation: Escalation, wants: PreemptionRequest, now: float) -> None:
     """Pause after a failed or unusable search; the next search ignores earlier refusals."""
     wants.refused.clear()
     wants.waits_for = None
-    escalation.rest(wants, now + SEARCH_INTERVAL)
+    escalation.pause(wants, now + SEARCH_INTERVAL)
 
 
-def wait_for(escalation: Escalation, wants: PreemptionRequest, kept: Kept, now: float) -> None:
-    """Wait until a node with victims, which is reserved for another ask, is given up."""
+def wait_for(escalation: Escalation, wants: PreemptionRequest, kept: NodesReserved, now: float) -> None:
+    """Wait until the reservation of a node with possible victims ends."""
     wants.refused.clear()
     wants.searched_at = ANY_VERSION
     wants.waits_for, wants.waits_until = kept, kept.until

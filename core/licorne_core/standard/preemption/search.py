@@ -3,11 +3,11 @@
 1. Law 4: the ask's queue has to stay within its guarantee. The ask's fence is found (law 7).
 2. Nodes that could be reserved for the ask. An ask that fits without victims has to wait.
 3. For each node, the smallest set of victims on the node that makes room: regular ones before
-   originators, originators before victims that opted out. With it goes the smallest set on other nodes
+   originators, originators before victims that opted out. It is combined with the smallest set on other nodes
    that brings the ask's queues below their maxima. All laws hold after each victim.
 4. The plans are sorted by kind of victims, number of victims, and node id. The best come first.
 
-Most searches look at a few nodes only. The first nodes are tried by id, as most searches end there.
+Most searches examine a few nodes only. The first nodes are tried by id, as most searches end there.
 The other nodes follow by their least number of victims, until none can beat the plans found.
 
 A search counts its what-if steps. One node may use up a tenth of them; then the node is tried greedily:
@@ -34,7 +34,7 @@ from licorne_core.standard.preemption.hosts import FIRST_NODES, AskHosts, next_t
 from licorne_core.standard.preemption.laws import Comparison, Law, Out, quota_shortage
 from licorne_core.standard.preemption.leaves import VictimLeaf
 from licorne_core.standard.preemption.losses import Losses
-from licorne_core.standard.preemption.planning import Plan, Planning
+from licorne_core.standard.preemption.planning import Planning, VictimPlan
 from licorne_core.standard.preemption.standing import candidates_for, plan_stands, without_promise
 from licorne_core.standard.preemption.units import Units
 from licorne_core.standard.preemption.victim_counts import CountsBySize
@@ -50,10 +50,10 @@ ALLOCATIONS_OF_A_TRY: Final = 8
 STEPS = 20_000
 """What-if steps of one search."""
 NODES = 10
-"""Most plans of one search, each for another node. An RM is shown as many."""
+"""Most plans of one search, each for another node. The RM is asked about as many."""
 
 
-class Refusal(NamedTuple):
+class SearchRefusal(NamedTuple):
     """The reason for finding no plan."""
 
     law: Law
@@ -78,7 +78,7 @@ class Refusal(NamedTuple):
     """Time at which the result may change by itself, in unix seconds; None for never.
 
     At that time a candidate is old enough, a loss expires, or a reservation yields. It is the time
-    of the search if not all candidates that may become old enough were looked at.
+    of the search if not all candidates that may become old enough were examined.
     """
 
 
@@ -100,7 +100,7 @@ class PreemptionSearch(Search):
         """Search these live objects of a partition: all its reservations, and its gangs in units.
 
         `first_nodes` is the number of nodes tried by id first. It affects the cost, not the result.
-        A search that has to measure more than `part` nodes goes on in another turn.
+        A search that has to measure more than `part` nodes continues in another turn.
         """
         super().__init__(ALLOCATIONS_OF_A_TRY)
         self._root = root
@@ -117,7 +117,7 @@ class PreemptionSearch(Search):
         steps: int = STEPS,
         most: int = NODES,
         refused: Collection[Node] = (),
-    ) -> list[Plan] | Refusal:
+    ) -> list[VictimPlan] | SearchRefusal:
         """Return at most `most` plans for a pending ask, each for another node, best first; never empty.
 
         `steps` bounds the what-if steps. No plan is for one of the `refused` nodes. The caller checks
@@ -129,14 +129,8 @@ class PreemptionSearch(Search):
         return without_promise(request, lambda: self._find(app, request, now, steps, most, refused))
 
     def _find(
-        self,
-        app: Application,
-        request: Request,
-        now: float,
-        steps: int,
-        most: int,
-        refused: Collection[Node],
-    ) -> list[Plan] | Refusal:
+        self, app: Application, request: Request, now: float, steps: int, most: int, refused: Collection[Node]
+    ) -> list[VictimPlan] | SearchRefusal:
         leaf: Queue = app.leaf
         wanted = request.ask.ask_class.items
         entitled = entitled_queue(leaf, wanted)
@@ -148,13 +142,15 @@ class PreemptionSearch(Search):
         candidates = self.candidates(app, entitled, request, now)
         hosts = AskHosts(self._index, self._counts, candidates, request, self._first_nodes, refused)
         what_if = WhatIf(steps)
-        found: list[Plan] | Refusal = []
+        found: list[VictimPlan] | SearchRefusal = []
         together = gang_amounts(app, request)
         if together and not may_be_complete(candidates, entitled, leaf, together):
             refused_gang = refusal(Law.GANG_INCOMPLETE, entitled, request)
             return refused_gang._replace(requested=dict(together))
-        if not any(beyond) and hosts.will_have_room():
-            found = refusal(Law.WAITS_FOR_RELEASES, entitled, request)
+        left = None if any(beyond) else hosts.without_victims(most)
+        if left is not None:
+            found = [VictimPlan(node, (), ()) for node in left]
+            found = found or refusal(Law.WAITS_FOR_RELEASES, entitled, request)
         elif candidates.leaves.any():
             planning = Planning(candidates, what_if, beyond)
             with_spare = request.ask.ask_class.predicate is not None
@@ -164,7 +160,9 @@ class PreemptionSearch(Search):
         self.work += what_if.steps + candidates.looked_at + hosts.looked_at
         return found
 
-    def _refusal(self, candidates: Candidates, hosts: AskHosts, entitled: Queue, request: Request) -> Refusal:
+    def _refusal(
+        self, candidates: Candidates, hosts: AskHosts, entitled: Queue, request: Request
+    ) -> SearchRefusal:
         """Return the refusal of an ask without a plan."""
         if hosts.are_kept():
             found = refusal(Law.NODES_KEPT, entitled, request)
@@ -179,10 +177,10 @@ class PreemptionSearch(Search):
         times = [time for time in (found.until, yields) if time is not None]
         return found._replace(until=min(times, default=None))
 
-    def stands(self, app: Application, request: Request, plan: Plan, upto: int, now: float) -> bool:
+    def stands(self, app: Application, request: Request, plan: VictimPlan, upto: int, now: float) -> bool:
         """True if a plan is still legal on the live books, and still necessary.
 
-        `upto` selects the victims (`Plan.victims_upto`).
+        `upto` selects the victims (`VictimPlan.victims_upto`).
         """
         stands, work = without_promise(
             request, lambda: plan_stands(self._index, app, request, plan, plan.victims_upto(upto), now)
@@ -199,7 +197,7 @@ class PreemptionSearch(Search):
     ) -> Spared | None:
         """First allocation on the node that the ask could have stopped instead of one of the victims.
 
-        Only where the ask's queue compares costs, as otherwise none was compared.
+        None unless the ask's queue compares costs, as otherwise no alternative was compared.
         """
         leaf: Queue = app.leaf
         entitled = entitled_queue(leaf, request.ask.ask_class.items)
@@ -217,12 +215,12 @@ class PreemptionSearch(Search):
         return Spared(app_id=other.ask.app_id, key=other.key, lost=lost)
 
     def units(self) -> Units:
-        """The units of gangs, as they are now."""
+        """The units of gangs at present."""
         index = self._index
         return Units(index.nodes, index.applications, index.in_units)
 
     def assumed_checkpoint(self, leaf: Queue) -> float | None:
-        """Checkpoint assumed of allocations of the leaf whose RM has said none, in unix seconds."""
+        """Checkpoint assumed for allocations of the leaf whose RM reported none, in unix seconds."""
         return self._index.assumed_checkpoint(leaf)
 
     def check(self) -> None:
@@ -232,13 +230,13 @@ class PreemptionSearch(Search):
 
 
 MOST_COUNTED = 2_000
-"""Allocations that a refusal counts at most."""
+"""Most allocations that a refusal counts."""
 
 
-def refusal(law: Law, queue: Queue, request: Request) -> Refusal:
+def refusal(law: Law, queue: Queue, request: Request) -> SearchRefusal:
     """Return the refusal of an ask; `queue` is the queue whose guarantee counts for the ask."""
     names = [name for name, _ in request.ask.ask_class.items]
-    return Refusal(
+    return SearchRefusal(
         law=law,
         queue=queue.path,
         requested=request.ask.ask_class.resources,
@@ -247,7 +245,7 @@ def refusal(law: Law, queue: Queue, request: Request) -> Refusal:
     )
 
 
-def why_no_candidates(candidates: Candidates, entitled: Queue, wanted: Request) -> Refusal:
+def why_no_candidates(candidates: Candidates, entitled: Queue, wanted: Request) -> SearchRefusal:
     """Return the refusal of an ask that may trigger preemption, with counts of excluded allocations."""
     why = _Reasons(candidates)
     for leaf in candidates.leaves.inside():
@@ -273,7 +271,7 @@ class _Reasons:
         """Start empty."""
         self._candidates = candidates
         self._left = MOST_COUNTED
-        # True if an allocation that was not looked at may become old enough.
+        # True if an allocation that was not examined may become old enough.
         self._is_cut_off = False
         self.out: Counter[Out] = Counter()
         self._times: list[float] = []

@@ -1,7 +1,7 @@
-"""The question whether victims that were chosen are still to be stopped (spec §§ 9.1, 9.4, 9.5).
+"""Checks whether chosen victims are still to be stopped (spec §§ 9.1, 9.4, 9.5).
 
-Between the choice and the stop an RM answers, and the world changes meanwhile. So the laws that chose the
-victims are asked again, on the books as they were at the choice.
+Between the choice and the stop an RM answers, and the books change meanwhile. So the laws by which the
+victims were chosen are checked again, with the books as they were for the choice.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from licorne_core.standard.preemption.candidates import Candidates
 from licorne_core.standard.preemption.hosts import room_lacking
 from licorne_core.standard.preemption.laws import fence_of, quota_shortage
 from licorne_core.standard.preemption.leaves import VictimLeaf
-from licorne_core.standard.preemption.planning import Plan
+from licorne_core.standard.preemption.planning import VictimPlan
 from licorne_core.standard.preemption.victim_index import VictimIndex
 from licorne_core.standard.preemption.victims import Candidate, Victim, WhatIf, less
 
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 def without_promise(request: Request, question: Callable[[], Result]) -> Result:
-    """Answer a question as if nothing were promised to a pending ask."""
+    """Evaluate `question` as if nothing were promised to the pending ask."""
     promise = request.promise
     if promise is None:
         return question()
@@ -45,23 +45,27 @@ def candidates_for(
 
 
 def plan_stands(
-    index: VictimIndex, app: Application, request: Request, plan: Plan, victims: Sequence[Victim], now: float
+    index: VictimIndex,
+    app: Application,
+    request: Request,
+    plan: VictimPlan,
+    victims: Sequence[Victim],
+    now: float,
 ) -> tuple[bool, int]:
-    """True if these victims of a plan are legal, and necessary; and the work of finding out."""
+    """True if these victims, maybe none, are legal, needed and enough; and the work of the check."""
     leaf: Queue = app.leaf
     wanted = request.ask.ask_class.items
     entitled = entitled_queue(leaf, wanted)
     node = plan.node
     if (
-        not victims
-        or entitled is None
+        entitled is None
         or not stays_within_guarantee(entitled, wanted)
         or index.nodes.get(node.node_id) is not node
     ):
         return False, 0
     room = room_lacking(node, request, index.applications, now)
     beyond = quota_shortage(leaf.lineage, wanted)
-    if room is None or not (any(room) or any(beyond)):
+    if room is None or (any(room) or any(beyond)) is not bool(victims):
         return False, 0
     candidates = candidates_for(index, app, entitled, request, now)
     what_if = WhatIf(len(victims))
@@ -69,7 +73,7 @@ def plan_stands(
     done: set[Request] = set()
     for victim in victims:
         if victim.request in done:
-            # With another member of its unit.
+            # It was stopped with another member of its unit.
             continue
         candidate = _still_candidate(index, candidates, victim, node, going)
         if candidate is None or not what_if.take(candidate):
@@ -87,7 +91,7 @@ def plan_stands(
 def _still_candidate(
     index: VictimIndex, candidates: Candidates, victim: Victim, room_on: Node, going: set[Request]
 ) -> Candidate | None:
-    """The victim, or its unit with the room that it frees on a node."""
+    """The victim, or its unit with the room that it frees on a node; None if it is no candidate any more."""
     app, request, node = victim
     if index.applications.get(app.app_id) is not app:
         return None

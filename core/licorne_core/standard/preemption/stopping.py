@@ -1,4 +1,4 @@
-"""Victims and their stop, which an extension may put off (spec §§ 9.4-9.6)."""
+"""The stop of victims, which an extension may delay (spec §§ 9.4-9.6)."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -38,16 +38,16 @@ Needed = Callable[[Partition, PreemptionRecord, Sequence[Request]], bool]
 
 
 class Stop(NamedTuple):
-    """A victim that is about to be stopped, as `Extension.put_off` is told of it."""
+    """A victim that is about to be stopped, as passed to `Extension.put_off`."""
 
     partition: Partition
     app: Application
     request: Request
     record: PreemptionRecord
     unit: Sequence[Request]
-    """The victim, and the members of its gang that are stopped or go on with it."""
+    """The victim, and the members of its gang that are stopped or spared with it."""
     needed: Needed | None
-    """Whether they are still to be stopped; None where their promise decides."""
+    """Whether they are still to be stopped; None if their promise decides."""
     now: float
     outcome: Outcome
 
@@ -77,8 +77,7 @@ def stop_victims(
 ) -> None:
     """Ask the RM to stop victims, each with its record; gangs in units shrink by them.
 
-    `needed` says of those that run on for a while if they are still to be stopped; None for victims of a
-    promise.
+    `needed` decides whether noticed victims are still to be stopped; None for victims of a promise.
     """
     units = _units(victims)
     for app, count in Counter(victim.app for victim in victims if victim.request in units).items():
@@ -90,7 +89,7 @@ def stop_victims(
 
 
 def _units(victims: Sequence[Victim]) -> dict[Request, Sequence[Request]]:
-    """The members of gangs in units among the victims, each with all that are stopped with it."""
+    """Victims in units of gangs, each with all that are stopped with it."""
     found: dict[Request, Sequence[Request]] = {}
     for app, request, _ in victims:
         if request not in found:
@@ -108,7 +107,7 @@ def stop_victim(
     unit: Sequence[Request],
     needed: Needed | None = None,
 ) -> None:
-    """Ask the RM to stop one victim of a unit, now or later; its replacement waits again."""
+    """Ask the RM to stop one victim of a unit, now or later; its replacement is pending again."""
     app, request, _ = victim
     if request.partner is not None:
         roll_back(partition, app, request.partner, PairEvent.TOLD, now)
@@ -148,7 +147,7 @@ def stop(
 
 
 def whom(record: PreemptionRecord) -> str:
-    """The ask, queue or node for which a victim goes, as messages to the RM name it."""
+    """The ask, queue or node for which a victim is stopped, as named in messages to the RM."""
     if record.rule is PreemptionRule.DRAIN:
         return record.node_id
     if record.rule is PreemptionRule.QUOTA and record.beneficiary_queue is not None:
@@ -166,5 +165,5 @@ def _event_of(record: PreemptionRecord, ask: Ask, now: float) -> EventRecord:
 
 
 def stop_at_once(partition: Partition, app: Application, request: Request, now: float) -> Release:
-    """Stop a victim that runs on for a while; return the release for its RM."""
+    """Stop a noticed victim; return the release for its RM."""
     return stop(partition, app, request, end_stay(partition.stays, request, stopped=True).record, now)

@@ -1,8 +1,8 @@
-"""Units: the members of gangs that are stopped together, where these are in units (`GangUnits`).
+"""Units: members of gangs that are stopped together, for gangs in units (`GangUnits`).
 
-A gang loses its steps of growth one by one, the newest first if that helps, and its minimum only with
-all that it has grown by. Of several gangs the one with the most steps loses one first. A unit is a
-candidate like an allocation: it may be on many nodes. Two candidates of one gang never have members in
+A gang loses its steps of growth one by one, the newest first if that helps, and its minimum only together
+with all its steps. Of several gangs, the one with the most steps loses one first. A unit is a
+candidate like an allocation, but may be on many nodes. Two candidates of one gang never have members in
 common, as each charges the parts of the gang that it takes.
 """
 
@@ -21,7 +21,7 @@ _PARTS = "parts"
 
 
 class Units:
-    """The units of all gangs of a partition, as they are in one search; found as far as needed."""
+    """The units of all gangs of a partition in one search; found as far as needed."""
 
     __slots__ = ("_applications", "_by_app", "_by_leaf", "_growing", "_in_units", "_nodes", "looked_at")
 
@@ -39,7 +39,7 @@ class Units:
         self._by_leaf: dict[Queue, list[Application]] | None = None
         self._growing: dict[Application, dict[Node, int]] | None = None
         self.looked_at = 0
-        """Requests that were looked at."""
+        """Number of requests examined."""
 
     def of(self, app: Application) -> dict[Request, Unit]:
         """The units of a gang by member."""
@@ -56,7 +56,7 @@ class Units:
                 app = self._applications[app_id]
                 in_units = app.gang.units
                 if in_units is not None and in_units.behind:
-                    # Ascending, so that the highest stays.
+                    # Ascending, so that the highest step is the one that stays.
                     units = [unit for unit in dict.fromkeys(self.of(app).values()) if unit.step]
                     steps = {victim.node: unit.step for unit in units for victim in unit.victims}
                     if steps:
@@ -77,7 +77,7 @@ class Units:
         return None if app.gang.units is None else self.of(app).get(request)
 
     def with_others(self, app: Application, request: Request) -> tuple[Victim, ...]:
-        """The allocation, and all that are stopped with it; none for a request that is not on a node."""
+        """The allocation, and all that are stopped with it; empty for a request without a node."""
         if request.allocation is None:
             return ()
         return tuple([self._victim(app, one) for one in unit_of(app, request) or (request,)])

@@ -1,7 +1,7 @@
 """Least numbers of victims by node, for asks of one size, cached between searches.
 
-All allocations count as victims, but those of leaves that law 5 protects from every ask. The counts
-spare a search nearly all nodes: once it has a plan, only nodes with smaller counts matter. The room
+All allocations count as victims, except those of leaves that law 5 protects from every ask. The counts
+save a search nearly all nodes: once it has a plan, only nodes with smaller counts matter. The room
 that nodes lack often shows that no plan exists, or that the ask only has to wait.
 """
 
@@ -11,11 +11,11 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.node_search.index import StillLooking
 from licorne_core.standard.preemption.laws import keeps_all
-from licorne_core.standard.preemption.victim_index import VictimIndex, is_taken, removed_of, room_shortage
+from licorne_core.standard.preemption.victim_index import VictimIndex, promised_on, removed_of, room_shortage
 from licorne_core.standard.preemption.victims import Vector
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import NodeId
-from licorne_core.values.resources import Items
+from licorne_core.values.resources import EMPTY, Items
 from licorne_core.values.sorted_parts import SortedParts
 
 SHAPES = 32
@@ -23,7 +23,7 @@ SHAPES = 32
 
 
 class CountsBySize:
-    """The victim counts of the sizes that were asked for last."""
+    """The victim counts of the sizes of the latest searches."""
 
     __slots__ = ("_by_size", "_index", "_part")
 
@@ -50,7 +50,7 @@ class CountsBySize:
 
 
 class _Known:
-    """What is known of a node: room lacking, least number of victims, leaves left out of the number."""
+    """Cached data of a node: room lacking, least number of victims, leaves left out of the number."""
 
     __slots__ = ("least", "left_out", "short")
 
@@ -64,8 +64,8 @@ class _Known:
 class VictimCounts:
     """The nodes for asks of one size, by their least number of victims.
 
-    A node cannot host the ask if it is too small or drained, or reserved for an ask that yields to
-    no other. Always true after `refresh`: the room that every other node lacks is known. The node is
+    A node cannot host the ask if it is too small or drained, or reserved for an ask that has it
+    alone. Always true after `refresh`: the room that every other node lacks is cached. The node is
     in the rank of its least number, or in no rank if all its allocations do not suffice.
 
     Always true after `recount`: law 5 protects every leaf left out of the number of a node. Leaves
@@ -76,7 +76,7 @@ class VictimCounts:
 
     Measured by Python calls of a search among 500 and 2,000 nodes: cached, 4,041 and 4,041; derived
     for each search, 11,151 and 32,151. If protected leaves count, 7,263 and 14,763. Without the
-    amounts, a search in vain takes 21,861 and 54,861 in place of 10,230.
+    amounts, a failing search takes 21,861 and 54,861 in place of 10,230.
     """
 
     def __init__(self, index: VictimIndex, wanted: Items, part: int) -> None:
@@ -84,7 +84,7 @@ class VictimCounts:
         self._index = index
         self._wanted = wanted
         self._part = part
-        # The count of `changed` at the last refresh, and nodes that are to be measured.
+        # The `count` of the log of changes at the last refresh, and nodes that have to be measured.
         self._read = 0
         self._unread: dict[Node, None] = {}
         self._known: dict[NodeId, _Known] = {}
@@ -110,7 +110,7 @@ class VictimCounts:
         return self._measure_unread()
 
     def recount(self) -> int:
-        """Measure nodes again that left out a leaf without protection by now; return their number.
+        """Measure nodes again that left out a leaf which is not protected any more; return their number.
 
         Raises:
             StillLooking: more nodes have left one out than are measured at a time.
@@ -182,7 +182,7 @@ class VictimCounts:
     def _keep(
         self, node_id: NodeId, short: Vector | None, least: int | None, left_out: tuple[Queue, ...]
     ) -> None:
-        """Keep what is known of a node from now on, in place of what was."""
+        """Replace the cached data of a node."""
         known = self._known.get(node_id)
         if known is None:
             known = self._known[node_id] = _Known()
@@ -218,9 +218,10 @@ class VictimCounts:
         """Room that the node lacks; None if it cannot host the ask."""
         if not node.schedulable or node.claims:
             return None
-        if node.reservations and is_taken(node, self._index.applications):
+        promised = promised_on(node, self._index.applications) if node.reservations else EMPTY
+        if promised is None or not node.holds(self._wanted):
             return None
-        return room_shortage(node, self._wanted) if node.holds(self._wanted) else None
+        return room_shortage(node, self._wanted, promised)
 
     def _is_spared(self, leaf: Queue) -> bool:
         return keeps_all(leaf, self._wanted)
@@ -229,7 +230,7 @@ class VictimCounts:
         wanted = self._wanted
 
         def spared(leaf: Queue) -> bool:
-            """True if law 5 protects the leaf. It is noted as left out, as that can change."""
+            """True if law 5 protects the leaf. The leaf is noted as left out, as the protection may end."""
             if not keeps_all(leaf, wanted):
                 return False
             left_out[leaf] = None

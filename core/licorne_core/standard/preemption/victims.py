@@ -7,7 +7,7 @@ order.
 """
 
 from bisect import insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import NamedTuple, TypeVar
 
@@ -27,8 +27,19 @@ GROWTH = -1
 Age = tuple[int, float, str, str]
 """Kind, negated time of the ask, application, key. Unique in a partition."""
 
-Cost = tuple[int, int, float, bool, float, str, str]
-"""Kind, priority, cost of the lost work, whether its checkpoint is assumed, then as in `Age`."""
+Cost = tuple[int, int, int, bool, float, str, str]
+"""Kind, priority, lost work, whether its checkpoint is assumed, then as in `Age`."""
+
+Price = tuple[int, int]
+"""Priority and lost work of victims, compared in this order; NO_PRICE where costs are not compared."""
+
+NO_PRICE: Price = (-(2**31), 0)
+
+PARTS = 10**9
+"""Parts of the cluster in which lost work is counted."""
+
+MOST_LOST = 1e30
+"""Most lost work of one victim."""
 
 COST_TAG = "licorne/preemption-cost"
 """Tag of an ask with the cost of one second of lost work: a number from 0, by default 1."""
@@ -46,11 +57,29 @@ def age_of(request: Request) -> Age:
     return (kind_of(request), -request.create_time, ask.app_id, ask.key)
 
 
-def costs_of(request: Request, lost: float) -> Cost:
-    """Rank by cost: kind, priority, then the cost of `lost` seconds of work, smallest first."""
+def costs_of(request: Request, lost: int) -> Cost:
+    """Rank by cost: kind, priority, then the lost work (`loss_price`), smallest first."""
     kind, youth, app_id, key = age_of(request)
     silent = request.checkpoint is None
-    return (kind, request.priority, cost_of(request.ask.tags) * lost, silent, youth, app_id, key)
+    return (kind, request.priority, lost, silent, youth, app_id, key)
+
+
+def loss_price(request: Request, seconds: float, size: Mapping[str, int]) -> int:
+    """Lost work of so many seconds: the request's parts of the cluster `size`, times seconds and their cost.
+
+    In whole numbers, so that sums do not depend on their order.
+    """
+    items = request.ask.ask_class.items
+    part = sum([value / size[name] for name, value in items if size.get(name)])
+    return round(min(cost_of(request.ask.tags) * (max(0.0, seconds) * part * PARTS), MOST_LOST))
+
+
+def price_of(prices: Iterable[Price]) -> Price:
+    """Price of victims together: the highest priority of any, and the sum of their lost work."""
+    highest, lost = NO_PRICE
+    for priority, loss in prices:
+        highest, lost = max(highest, priority), lost + loss
+    return highest, lost
 
 
 def cost_of(tags: Mapping[str, str]) -> float:
@@ -106,7 +135,8 @@ class Unit:
             self.kind |= kind_of(victim.request)
         # Number of the step; 0 for the whole gang.
         self.step = step
-        # The same of a step of regular members: those go before all others, the highest first. Else 0.
+        # The number of a step whose members are all regular: such steps are stopped first, the highest first.
+        # Else 0.
         self.grows = 0 if self.kind else step
         # Charges for the parts of the gang.
         self.parts = parts
@@ -127,7 +157,7 @@ def _youth(victim: Victim) -> tuple[float, str]:
 class Candidate:
     """A possible victim of one search."""
 
-    __slots__ = ("charges", "gives", "kind", "rank", "step", "total", "unit", "victim", "victims")
+    __slots__ = ("charges", "gives", "kind", "price", "rank", "step", "total", "unit", "victim", "victims")
 
     def __init__(
         self,
@@ -138,17 +168,19 @@ class Candidate:
         charges: tuple[tuple[Allowance, str, int], ...],
         unit: Unit | None = None,
         total: Vector | None = None,
+        price: Price = NO_PRICE,
     ) -> None:
         """Set the fields; `total` is that of a unit of a gang."""
+        self.price = price
         self.victim = victim
         self.unit = unit
-        # All that are stopped with it, and it.
+        # The victim and all that are stopped with it.
         self.victims = (victim,) if unit is None else unit.victims
         # See `Unit.grows`.
         self.step = 0 if unit is None else unit.grows
         # See `kind_of`, or GROWTH.
         self.kind = kind
-        # The smallest is stopped first. Unique in a search.
+        # Sort key: the smallest is stopped first; unique in a search.
         self.rank = rank
         # Amounts in the ask's types: on the victim's node, and those of all victims.
         self.gives = gives
@@ -232,7 +264,7 @@ def amounts_of(victims: Sequence[Victim]) -> Items:
 
 
 MOST_ENDED = 64
-"""Ended allocations of a leaf that stay in its order at most."""
+"""Most ended allocations that stay in the order of a leaf."""
 
 
 class Running(NamedTuple):
@@ -244,7 +276,7 @@ class Running(NamedTuple):
 
     @property
     def may_go(self) -> bool:
-        """True if it is confirmed, and not being stopped."""
+        """True if the allocation is confirmed, and not being stopped."""
         request = self.request
         return request.allocation is self.allocation and request.state in MAY_GO
 
@@ -267,14 +299,14 @@ class LeafAllocations:
         # The allocations in `order`, and the counters and usage of the leaf at the last `refresh`.
         self._known: set[Allocation] = set()
         self._seen: tuple[int, int, int, dict[str, int]] | None = None
-        # At the last removal of ended allocations: the counter of releases. Since then: additions.
+        # The counter of releases at the last removal of ended allocations, and the additions since.
         self._released = 0
         self._added = 0
         # The median of checkpoints, and the counters for which it is true.
         self._median: tuple[object, float | None] = (None, None)
 
     def median_checkpoint(self) -> float | None:
-        """Median of the last checkpoints of its allocations, in unix seconds; None if no RM has said one."""
+        """Median of the last checkpoints of its allocations, in unix seconds; None if no RM reported one."""
         self.refresh()
         at = (self._leaf.counters.checkpoints, self._seen)
         if self._median[0] != at:
@@ -287,12 +319,12 @@ class LeafAllocations:
         """Add allocations booked since the last call."""
         leaf, counters = self._leaf, self._leaf.counters
         made, ended = counters.allocations_made, counters.allocations_released
-        # One that was resized has another allocation, even if it has its old size again.
+        # A resized request has another allocation, even if it has its old size again.
         now = (made, ended, counters.allocations_resized, dict(leaf.allocated))
         if now == self._seen:
             return
         self._seen = now
-        # No counter has the assumed allocations that were rolled back, so additions count too.
+        # Assumed allocations that were rolled back are in no counter, so additions count too.
         ended = counters.allocations_released - self._released
         if max(ended, self._added - len(self.order) // 2) > MOST_ENDED:
             self._released = counters.allocations_released

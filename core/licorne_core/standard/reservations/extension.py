@@ -27,7 +27,7 @@ KIND: Final = NodeReservations
 
 
 def review_of(partition: Partition) -> Review:
-    """That of the partition."""
+    """The review of the partition."""
     own = partition.points.named(NAME)
     assert isinstance(own, NodeReservations)
     return own.review

@@ -15,9 +15,9 @@ _REVIEW: Final = Timer(Due.REVIEW)
 
 
 def _reserve(partition: Partition, decision: ToReserve, now: float, _: Outcome) -> None:
-    """Reserve the node. Where the RM has a say it is asked; a refusal ends the reservation."""
-    app, request, node = decision
-    reservation = partition.reservations.reserve(app, request, node, now, now)
+    """Reserve the node. If the RM has to be asked, a refusal ends the reservation."""
+    app, request, node, provisional = decision
+    reservation = partition.reservations.reserve(app, request, node, now, now, provisional=provisional)
     partition.counters.reservations_made += 1
     ask_class = request.ask.ask_class
     checks = checks_of(partition.check_context)
@@ -26,7 +26,7 @@ def _reserve(partition: Partition, decision: ToReserve, now: float, _: Outcome) 
 
 
 def _give_up(partition: Partition, found: ToGiveUp, now: float, _: Outcome) -> None:
-    """Carry out the result of a review, and plan another one if it may find more."""
+    """Carry out the result of a review, and schedule another one if it may find more."""
     yielded, nodes = review_of(partition).yielded, partition.nodes.by_id
     if found.findings is not None:
         for node in yielded:
@@ -54,7 +54,7 @@ def _review(firing: Firing, _: Timer) -> None:
 
 
 def _unreserve(firing: Firing, timer: Timer) -> None:
-    """A reservation has been held for long enough."""
+    """End a reservation that has lasted for `RESERVATION_TIME`."""
     partition = firing.partition
     reservation = partition.applications[timer.app_id].requests[timer.key].reservation
     assert reservation is not None, f"{timer.app_id} {timer.key} has a deadline for its reservation"

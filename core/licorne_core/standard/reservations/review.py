@@ -1,18 +1,18 @@
 """Review of reservations: ends those whose ask could not use the node (spec § 8.6).
 
-Reservations are reviewed each second, once a pass has found nothing else to do. In a partition whose
-passes never end, a turn begins with a review that has been due for `OVERDUE` seconds. A reservation is
-given up if it
+Reservations are reviewed each second, after a pass without a decision. In a partition whose passes never end,
+a turn begins with a review that has been due for `OVERDUE` seconds. The node of a reservation is given up if
+the reservation
 
 * is *idle*: its ask could not be placed even on the empty node. A maximum, a limit, the state of its
   application or a refusal of the RM has been an obstacle for `reservation.idle.timeout`;
-* *gives way*: its ask would take its queue above the guarantee, and the node has room for a *claim*: an
-  ask that stays within its own queue's guarantee and that only the nodes stop. A claim without room
-  stands until the next review, and ends the first such reservation whose node has room by then.
-  The node is not reserved again before the next review, as the claim may come later in the order than
+* *gives way*: its ask would take its queue above the guarantee, and the node has room for a *rival*: an
+  ask that stays within its own queue's guarantee and that only the nodes stop. A rival without room
+  stays one until the next review, and ends the first such reservation whose node has room by then.
+  The node is not reserved again before the next review, as the rival may come later in the order than
   asks that would reserve the node.
 
-The priority pass serves no ask above its queue's guarantee on a node where a claim fits. The claim of
+The priority pass serves no ask above its queue's guarantee on a node where a rival fits. The rival of
 highest priority, and of these the oldest one, is served instead. The reservation stays.
 
 A node that is given up is open. The ask is pending under its old rank, and may have another node
@@ -29,11 +29,11 @@ from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
-from licorne_core.model.effort import LOOKS_OF_A_TRY, Search
+from licorne_core.model.effort import COMPARISONS_OF_A_TRY, Search
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.guarantees import is_within_guarantee
 from licorne_core.scheduling.measures import first_blocker, is_cluster
-from licorne_core.scheduling.order import Holder
+from licorne_core.scheduling.order import Holder, place_in_order
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.stages import Position, Stage
 from licorne_core.scheduling.waiting.blockers import Blocker
@@ -50,10 +50,10 @@ MOST_GROUPS = 512
 """Most groups of the backlog in a review."""
 
 MOST_CLASSES = 32
-"""Most ask classes with a claim in a review."""
+"""Most ask classes of rivals in a review."""
 
 
-class Finding(NamedTuple):
+class ReviewFinding(NamedTuple):
     """Fields of a reservation that a review sets."""
 
     idle_since: float | None
@@ -68,7 +68,7 @@ class ToGiveUp(NamedTuple):
 
     idle: list[Reservation]
     yielded: list[Reservation]
-    findings: dict[Reservation, Finding] | None
+    findings: dict[Reservation, ReviewFinding] | None
     """Findings of all reviewed reservations; None if the decision is not from a review."""
 
 
@@ -78,12 +78,12 @@ class Review(Stage):
     def __init__(self, context: CheckContext) -> None:
         """Start without a due review."""
         self.due: list[float] = []
-        """The unix seconds from which a review is due, if one is."""
+        """Time from which a review is due, in unix seconds; empty if none is."""
         super().__init__(context, Position.BEHIND, self.due)
         self.yielded: dict[Node, None] = {}
-        """Nodes that the last review took from asks: nobody has them reserved before the next one."""
-        self._claims: dict[AskClass, list[AskGroup]] = {}
-        self.search = Search(LOOKS_OF_A_TRY)
+        """Nodes that the last review took from asks: they are not reserved before the next one."""
+        self._rivals: dict[AskClass, list[AskGroup]] = {}
+        self.search = Search(COMPARISONS_OF_A_TRY)
         """`work` counts comparisons of nodes with asks."""
         context.effort.count(self.search)
 
@@ -96,64 +96,88 @@ class Review(Stage):
         """Review some reservations at unix seconds `now`; return those to give up."""
         self.due.clear()
         reserved = self.context.wakeups.reserved
-        findings: dict[Reservation, Finding] = {}
+        findings: dict[Reservation, ReviewFinding] = {}
         idle: list[Reservation] = []
         yielding: list[Reservation] = []
         for reservation in reserved.next_ones(MOST_REVIEWED):
-            self.search.work += LOOKS_OF_A_TRY
+            self.search.work += COMPARISONS_OF_A_TRY
             holder = reserved.holder(reservation)
             if reservation.node_id is None or not holder.request.is_pending:
                 continue
             since = self._idle_since(reservation, holder, now)
-            finding = Finding(since, self._gives_way(reservation, holder))
+            finding = ReviewFinding(since, self._gives_way(reservation, holder))
             findings[reservation] = finding
             if since is not None and now - since >= holder.leaf.settings.reservation_idle_timeout:
                 idle.append(reservation)
             elif finding.gives_way:
                 yielding.append(reservation)
-        self._claims = self._next_claims() if yielding else {}
-        return ToGiveUp(idle, [one for one in yielding if self._take_claim(one)], findings)
+        self._rivals = self._next_rivals() if yielding else {}
+        return ToGiveUp(idle, [one for one in yielding if self._take_rival(one)], findings)
 
     def gives_way(self, reservation: Reservation) -> bool:
-        """True if the reservation gives way to a claim of the last review that has room by now."""
-        if not (reservation.gives_way and self._claims):
+        """True if the reservation gives way to a rival of the last review that has room by now."""
+        if not (reservation.gives_way and self._rivals):
             return False
-        # Victims may have been told to stop for it since.
+        # The RM may have been asked to stop victims for it since.
         promise = self.context.wakeups.reserved.holder(reservation).request.promise
-        return promise is None and self._take_claim(reservation)
+        return promise is None and self._take_rival(reservation)
 
     def served_first(self, node: Node, reservation: Reservation) -> Holder:
         """The ask to place on a node that takes the reserved ask.
 
-        If the reservation may give way, it is the first claim that fits there, or else the reserved ask.
+        If the reservation may give way, it is the first rival that fits there. If the reservation is
+        provisional, it is the first ask of the same size in order. Otherwise it is the reserved ask.
         """
         holder = self.context.wakeups.reserved.holder(reservation)
-        if not (node.schedulable and self._gives_way(reservation, holder)):
-            return holder
+        if node.schedulable and self._gives_way(reservation, holder):
+            rival = self._rival_on(node, reservation)
+            if rival is not None:
+                return rival
+        if reservation.provisional:
+            return self._first_in_order(node, reservation, holder)
+        return holder
+
+    def _rival_on(self, node: Node, reservation: Reservation) -> Holder | None:
+        """The first rival that fits on the node; None for none."""
         is_own = reservation.node_id == node.node_id
         first: AskGroup | None = None
         for group in self.context.wakeups.backlog.first_groups(MOST_GROUPS):
             self.search.work += 1
             if first is not None and not _comes_before(group, first):
                 continue
-            if node.takes(group.ask_class, reserved=is_own) and self._is_claim(group, strict=True):
+            if node.takes(group.ask_class, reserved=is_own) and self._is_rival(group, strict=True):
                 first = group
-        if first is None:
-            return holder
-        return Holder(first.app.leaf, first.app, first.first().request)
+        return None if first is None else Holder(first.app.leaf, first.app, first.first().request)
 
-    def _take_claim(self, reservation: Reservation) -> bool:
-        """Use up the first claim that has room on the reserved node; True if there is one.
+    def _first_in_order(self, node: Node, reservation: Reservation, holder: Holder) -> Holder:
+        """The first ask in order among the holder and asks of its size that the node takes."""
+        items = holder.request.ask.ask_class.items
+        types, is_own = self.context.dirty.ranks.types, reservation.node_id == node.node_id
+        found, best = holder, place_in_order(holder.app, holder.request.place[:3], types)
+        for group in self.context.wakeups.backlog.first_groups(MOST_GROUPS):
+            self.search.work += 1
+            if group.ask_class.items != items or not (group.waiting and group.nowhere):
+                continue
+            self.search.work += COMPARISONS_OF_A_TRY
+            first = group.first()
+            place = place_in_order(group.app, first[:3], types)
+            fits = place < best and node.takes(group.ask_class, reserved=is_own)
+            if fits and self._is_free(group, strict=True):
+                found, best = Holder(group.app.leaf, group.app, first.request), place
+        return found
 
-        Claims are checked again: their asks may be removed, or their queue may have got its guarantee.
+    def _take_rival(self, reservation: Reservation) -> bool:
+        """Remove the first rival that has room on the reserved node; True if there is one.
+
+        Rivals are checked again: their asks may have ended, or their queue may have got its guarantee.
         """
         node = None if reservation.node_id is None else self.context.nodes[reservation.node_id]
         if node is None or not node.schedulable:
             return False
-        for ask_class, groups in self._claims.items():
+        for ask_class, groups in self._rivals.items():
             self.search.work += 1
-            if node.takes(ask_class, reserved=True) and any(map(self._is_claim, groups)):
-                del self._claims[ask_class]
+            if node.takes(ask_class, reserved=True) and any(map(self._is_rival, groups)):
+                del self._rivals[ask_class]
                 return True
         return False
 
@@ -177,23 +201,23 @@ class Review(Stage):
             return False
         return not is_within_guarantee(holder.leaf, holder.request.ask.ask_class.items)
 
-    def _next_claims(self) -> dict[AskClass, list[AskGroup]]:
-        """Groups with a claim among the next ones of the backlog, by class."""
+    def _next_rivals(self) -> dict[AskClass, list[AskGroup]]:
+        """Groups of rivals among the next groups of the backlog, by class."""
         found: dict[AskClass, list[AskGroup]] = {}
         for group in self.context.wakeups.backlog.next_groups(MOST_GROUPS):
-            if group is not None and self._is_claim(group):
+            if group is not None and self._is_rival(group):
                 found.setdefault(group.ask_class, []).append(group)
                 if len(found) == MOST_CLASSES:
                     break
         return dict(sorted(found.items(), key=lambda item: _class_key(item[0])))
 
-    def _is_claim(self, group: AskGroup, *, strict: bool = False) -> bool:
-        """True if the group has a claim: pending asks within the guarantee that only nodes stop.
+    def _is_rival(self, group: AskGroup, *, strict: bool = False) -> bool:
+        """True if the group is a rival: pending asks within the guarantee that only nodes stop.
 
         The group found no node at its last try, which may be long ago. With `strict` the cluster as a
         whole must have room for an ask.
         """
-        self.search.work += LOOKS_OF_A_TRY
+        self.search.work += COMPARISONS_OF_A_TRY
         if not (group.waiting and group.nowhere):
             return False
         if not is_within_guarantee(group.app.leaf, group.ask_class.items):
@@ -203,7 +227,7 @@ class Review(Stage):
     def _is_free(self, group: AskGroup, *, strict: bool) -> bool:
         """True if only the nodes stop the group now, or a full cluster unless `strict`."""
         app: Application = group.app
-        if app not in app.leaf.ranking:
+        if not app.is_ranked:
             return False
         blocker = first_blocker(self.context, Asking(app, group))
         if blocker is not None:
@@ -215,12 +239,12 @@ class Overdue(Stage):
     """A review that has waited for the end of a pass for too long."""
 
     def __init__(self, review: Review) -> None:
-        """See that this review has its turn."""
+        """Give this review its turn."""
         super().__init__(review.context, Position.OVERDUE, review.due)
         self._review = review
 
     def decide(self, now: float) -> ToGiveUp | None:
-        """The review, which is due; None while it may wait."""
+        """The review, if it is overdue; else None."""
         return self._review.decide(now) if now >= self._review.due[0] + OVERDUE else None
 
 
@@ -233,15 +257,15 @@ def _comes_before(group: AskGroup, other: AskGroup) -> bool:
 
 
 def _class_key(ask_class: AskClass) -> tuple[Items, str]:
-    """Sort key of a claim among others."""
+    """Sort key of the class of a rival."""
     return ask_class.items, ask_class.predicate or ""
 
 
 def holder_blocker(context: CheckContext, holder: Holder) -> Blocker | None:
     """First blocker of a reserved ask, apart from the nodes.
 
-    A full cluster does not count, as an empty node would make room in it; nor do answers that the RM
-    owes, which arrive or time out soon.
+    A full cluster does not count, as an empty node would make room in it; nor do unanswered checks,
+    which are answered or time out soon.
     """
     _, app, request = holder
     blocker = first_blocker(context, Asking(app, request.group, request))

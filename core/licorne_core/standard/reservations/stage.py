@@ -1,4 +1,4 @@
-"""The reserved asks, which come before the queues (spec § 8.6)."""
+"""The reserved asks, which are tried before the queues (spec § 8.6)."""
 
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.requests import Request
@@ -15,15 +15,15 @@ from licorne_core.values.asks import Reservation
 
 
 class Reserved(Stage):
-    """Reserved asks: they are placed, or victims stop on the node that they require."""
+    """Reserved asks: they are placed, or victims are stopped on the node that they require."""
 
     def __init__(self, context: CheckContext, review: Review) -> None:
-        """In the partition of the context; reservations may give way as the review says."""
+        """Act in the partition of the context; `review` decides which reservations give way."""
         super().__init__(context, Position.RESERVED, context.wakeups.reserved.ready)
         self._review = review
 
     def decide(self, now: float) -> Candidate | ToClear | ToGiveUp | None:
-        """First reserved ask that can be placed, on its node or elsewhere."""
+        """First reserved ask that can be placed, on its node or on another one."""
         context = self.context
         types = context.dirty.ranks.types
         reserved = context.wakeups.reserved
@@ -51,7 +51,7 @@ class Reserved(Stage):
     ) -> Node | Blocker | ToGiveUp | None:
         """Return a node, or the blocker; None if only a change of the reserved node helps.
 
-        The reservation ends (`ToGiveUp`) if a claim has room on its node.
+        The node is given up (`ToGiveUp`) if a rival has room on it.
         """
         context = self.context
         if app.state not in SCHEDULABLE:

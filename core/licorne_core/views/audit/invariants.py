@@ -1,7 +1,7 @@
 """Invariants of the books after every command.
 
-All steps of `recount.py` at once, and the rules on what belongs to what. The rules by
-their names:
+All steps of `recount.py` at once, and the rules on relations between objects. The rules by
+name:
 
 A1  A node has capacity = allocated + occupied + available; allocated is the sum of its allocations.
 A2  A partition's size is the sum of its nodes, and root's allocated amounts are theirs. Its tally
@@ -9,32 +9,33 @@ A2  A partition's size is the sum of its nodes, and root's allocated amounts are
 A3  A leaf is the sum of its applications, a parent that of its children: allocated, pending,
     running applications, and the priorities by which queues are ordered.
 A4  An application's totals are the sums of its allocations and asks.
-A5  Usage of a user or a group in a queue is the sum of its applications there. No tracker is kept
+A5  Usage of a user or a group in a queue is the sum of its applications there. No tracker exists
     for which no application counts.
 A6  Applications and nodes agree on every allocation and reservation, queues and partition on every
     application; a reservation is for a pending ask, or for an assumed one with a promise, and the
-    only one on its node but for those that can go nowhere else. Without a promise it has a node.
+    only one on its node except for asks that require the node. Without a promise it has a node.
 A7  No total is below zero or beyond int64; only available amounts may be below zero.
-L1  Everything kept for an ask has a deadline: a reservation, a back-off, a wait for an answer.
-L2  The subject of a deadline exists: applications, reservations, applications that are remembered.
-Q1  A removed queue is unused: no user or group counts there, nothing is ranked for it.
+L1  Everything that waits has a deadline: a reservation, a back-off, a wait for an answer.
+L2  The subject of a deadline exists: applications, reservations, listed ended applications.
+Q1  A removed queue is unused: no user or group counts there, nothing is ranked in it.
 L3  The agenda has each partition under its deadline, and those that are runnable wait for a turn.
-G1  Each placeholder that came is open, or was replaced or timed out, once. Partners name each
-    other, and their states are a row of `gang.PAIRS`. A placeholder that keeps room has an end.
+G1  Each placeholder that arrived is open, or was replaced or timed out, once. Partners refer to each
+    other, and their states are a row of `gang.PAIRS`. A placeholder that keeps room has a timeout.
 P2  Preempting amounts of a queue, a user and a group are the sum of the victims there.
     A beneficiary waits for victims that are being stopped.
 P4  Promised amounts are the sum of the promises to pending asks with stopped victims.
     No ask wants less than its promise.
-H1  Holdings of an RM are the sum of its partitions', in numbers and in reckoned bytes.
-R1  A partition is known by its own name, is its RM's, and shares nothing with another.
-W1  When a partition is at rest, no pending ask passes all checks of `explain`.
-W2  A parked item is in the waiting lines of its blocker, and so is all that leads to it; none is active.
-W3  A blocker that is kept has blocked items.
+H1  Holdings of an RM are the sum of its partitions', in numbers and in estimated bytes.
+R1  A partition has its own name, belongs to its RM, and shares nothing with another.
+W1  After a pass without a decision, no pending ask passes all checks of `explain`.
+W2  A parked item and its ancestors are in the waiting lines of its blocker; none of them is active.
+W3  Each blocker in `Blockers` has blocked items.
 W4  In a stopped queue nothing is reserved, assumed or parked.
-W5  Where nodes are reserved, each waiting group that found none is in the backlog.
-S2  Room is held for later on schedulable nodes only, without reservations of asks that may go elsewhere.
-D4  A node is schedulable if its RM says so and it is not closed. A closed one is reserved for
-    those asks only that may go nowhere else.
+W5  Each waiting group that found no node is in the backlog, and all that lack one are.
+S2  Room is held for later starts on schedulable nodes only, without reservations of asks that may go to
+    other nodes.
+D4  A node is schedulable if its RM says so and it is not closed. A closed node is reserved only for
+    asks that require it.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -53,7 +54,7 @@ from licorne_core.values.app_states import AppState
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.ranking import NO_PRIORITY
-from licorne_core.values.resources import INT64_MIN, charge, describe, equals, sum_of
+from licorne_core.values.resources import INT64_MIN, charge, describe, equals, sum_of, without_zeros
 from licorne_core.values.timers import Due, Timer
 from licorne_core.views.audit.recount import Concern, audit
 from licorne_core.views.audit.rules import check_gang, check_preemption, check_waiting, require
@@ -66,8 +67,9 @@ def check_reservations(partition: Partition) -> None:
         there = list(node.reservations.values())
         at = f"node {node.node_id}"
         require("A6", known.issuperset(there), f"{at} is reserved for somebody unknown")
-        shared = len(there) < 2 or all(reservation.required for reservation in there)
-        require("A6", shared, f"{at} is reserved for {len(there)} asks")
+        asks = [partition.applications[app_id].requests[key] for app_id, key in node.reservations]
+        alone = [one for one in asks if one.promise is None and one.ask.ask_class.required_node is None]
+        require("A6", len(alone) < 2, f"{at} is reserved for {len(there)} asks")
         closed = any(reservation.exclusive for reservation in there)
         require("A6", node.open is (node.schedulable and not closed), f"{at} is open: {node.open}")
         kept: dict[str, int] = {}
@@ -86,7 +88,7 @@ def check_reservations(partition: Partition) -> None:
 
 
 def _check_holders(partition: Partition) -> set[object]:
-    """The reservations with a node, as applications have them."""
+    """The reservations with a node, by the applications."""
     known: set[object] = set()
     for app in partition.applications.values():
         asks = {request.key for request in app.requests.values() if request.reservation}
@@ -144,7 +146,7 @@ _LIVE = SCHEDULABLE | {AppState.NEW, AppState.COMPLETING, AppState.RESUMING, App
 
 
 class HasPartitions(Protocol):
-    """A scheduler, as far as its books go."""
+    """The part of a scheduler that checks read."""
 
     @property
     def partitions(self) -> Mapping[PartitionName, Partition]:
@@ -157,11 +159,11 @@ class HasPartitions(Protocol):
         """Count the holdings of each RM anew; raises InvariantBroken."""
 
     def check_shared(self) -> None:
-        """Add up anew what extensions share; raises InvariantBroken."""
+        """Recompute what extensions share; raises InvariantBroken."""
 
 
 def check_invariants(scheduler: HasPartitions) -> None:
-    """Add everything up anew; raises InvariantBroken, naming the rule and the figures."""
+    """Recompute everything; raises InvariantBroken with the rule and the figures."""
     owners: dict[object, PartitionName] = {}
     for name, partition in scheduler.partitions.items():
         _check_identity(name, partition, owners)
@@ -247,20 +249,20 @@ def _check_application(partition: Partition, app: Application) -> None:
     require("A4", resting == app.backing_off, f"{at}: asks without a group back off")
     _same("A4", f"{at}: top priority", _top(r.priority for r in pending), app.priorities.top)
     require("A6", app.state in _LIVE, f"{at} is {app.state.value} and still there")
-    # In the middle of a large command an application may be on its way out.
+    # In the middle of a large command an application may be about to be removed.
     if not (_fits_state(app) or Hold.UNFINISHED in partition.holds):
         raise InvariantBroken(f"A6: {app!r} is in a state that does not fit")
     check_gang(partition, app)
     for request in app.requests.values():
         accounts, placed = ACCOUNTS[request.state], request.allocation is not None
-        # A real request that takes its placeholder's room has none of its own.
+        # A real request that gets its placeholder's room has none of its own.
         fits = placed is (Account.ON_NODE in accounts) or request.state in TO_REPLACE
         if not fits:
             raise InvariantBroken(f"A6: {at}: {request!r} has the allocation {request.allocation}")
 
 
 def _fits_state(app: Application) -> bool:
-    """True if its requests fit its state; remains of a gang may be still to go.
+    """True if its requests fit its state; placeholders of a gang may still have to end.
 
     A resumed gang waits for the RM's new messages. A stopped one waits for the RM's confirmation.
     """
@@ -290,6 +292,13 @@ def _check_members(partition: Partition, queue: Queue) -> None:
     require("A3", known, f"queue {queue.path} is not among its parent's children")
     members = len(queue.applications if queue.is_leaf else queue.children)
     ranked = len(queue.ranking)
+    for user in queue.users.values():
+        own = [app for app in queue.applications.values() if app.user.user == user.name]
+        used = sum_of(size for app in own for size in (app.allocated, app.placeholder_allocated))
+        if partition.dirty.apps.keys().isdisjoint(own):
+            _same(
+                "A3", f"user {user.name} in {queue.path}", without_zeros(used), without_zeros(user.allocated)
+            )
     require("Q1", ranked <= members, f"queue {queue.path} ranks {ranked} of {members} members")
     for app_id, app in queue.applications.items():
         listed = partition.applications.get(app_id) is app and app.leaf is queue
@@ -304,7 +313,7 @@ def _check_trackers(partition: Partition) -> None:
             members.setdefault(tracker, []).append(app)
         bound = [tracker for tracker in app.trackers if tracker.bounds]
         booked = [quota for quota in app.quotas if isinstance(quota, Tracker)]
-        # In the middle of a reload it may not be booked yet where it is bound by now.
+        # In the middle of a reload it may not be booked yet in its new quotas.
         if bound != booked and Hold.UNFINISHED not in partition.holds:
             raise InvariantBroken(f"A5: {app!r} is bound by {bound}, and booked in {booked}")
     known = 0

@@ -1,11 +1,11 @@
 """Recount of the books in small steps (spec § 12.5).
 
-What requests amount to is summed from `ACCOUNTS`. Every step looks at the books as they are then,
-and the core goes on in between. A sum of few members is made in one step. More of them take several
-steps; then a difference is believed only when a second look finds the very same figures.
+The amounts of requests are summed by `ACCOUNTS`. Every step reads the books as they are then,
+and the core continues in between. A sum of few members is made in one step. A sum of more takes several
+steps; then a difference is reported only if a second attempt finds the same figures.
 `invariants.py` takes all steps at once.
 
-Nodes with more on them than they have are found as well: the books are sound then.
+Nodes allocated beyond their capacity are reported as well, though the books are sound then.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ from licorne_core.values.asks import Allocation
 from licorne_core.values.resources import INT64_MAX, Resources, describe, equals, has_negative
 
 STEP = 128
-"""Members of a sum, or requests, that are looked at in one step."""
+"""Members of a sum, or requests, that are read in one step."""
 
 M = TypeVar("M")
 
@@ -49,11 +49,8 @@ class Concern(Enum):
     ORPHAN_IN_APPLICATION = "an allocation of an application that its node has not"
 
 
-_NEGATIVE = {
-    Concern.PARTITION_SUM: Concern.NEGATIVE_PARTITION,
-    Concern.NODE_SUM: Concern.NEGATIVE_NODE,
-}
-"""The concern of a total below zero or beyond int64, by that of its sum; of shares for others."""
+_NEGATIVE = {Concern.PARTITION_SUM: Concern.NEGATIVE_PARTITION, Concern.NODE_SUM: Concern.NEGATIVE_NODE}
+"""The concern of a total below zero or beyond int64, by that of its sum; shared totals have no entry."""
 
 
 class Finding(NamedTuple):
@@ -83,7 +80,7 @@ def audit(partition: Partition) -> Iterator[Finding | None]:
             yield from recount_queue(queue)
     for kind in ("user", "group"):
         for name in list(partition.limits.of_kind(kind)):
-            # It may have gone meanwhile.
+            # The tracker may have been removed since.
             for tracker in list(partition.limits.of_kind(kind).get(name, {}).values()):
                 yield from _tracker(partition, tracker)
     for quota in partition.points.own_quotas():
@@ -128,7 +125,7 @@ def _partition(partition: Partition) -> Iterator[Finding | None]:
 
 
 def _overfull(partition: Partition) -> Iterator[Finding | None]:
-    """Find nodes with more on them than they have, in sum."""
+    """Find nodes allocated beyond their capacity, in sum."""
     before: dict[str, int] | None = None
     while True:
         nodes = list(partition.nodes.by_id.values())
@@ -168,7 +165,7 @@ def _node(partition: Partition, node: Node) -> Iterator[Finding | None]:
         if _is_out_of_range(total):
             yield Finding(Concern.NEGATIVE_NODE, f"{at}: {describe(total)}")
     if has_negative(node.available):
-        # It has shrunk, or took what existed already.
+        # The node has shrunk, or existing allocations were added.
         yield _overfilled(at, node.available)
     for number, held in enumerate(list(node.allocations), 1):
         if held in node.allocations and _request_of(partition, held) is None:
@@ -192,7 +189,7 @@ def _node(partition: Partition, node: Node) -> Iterator[Finding | None]:
 
 
 def _request_of(partition: Partition, held: Allocation) -> Request | None:
-    """Return the request of an allocation on a node; None if its application has it not."""
+    """Return the request of an allocation on a node; None if its application does not have it."""
     app = partition.applications.get(held.ask.app_id)
     request = None if app is None else app.requests.get(held.key)
     return request if request is not None and request.allocation is held else None
@@ -242,7 +239,7 @@ def _application(app: Application) -> Iterator[Finding | None]:
 
     def parts(member: Request | AskGroup) -> Parts:
         if isinstance(member, AskGroup):
-            # Every ask of it is one of the requests.
+            # All its asks are among the requests.
             yield (
                 "numbers",
                 {"asked beside groups": -member.assumed, "waiting beside groups": -member.waiting},
@@ -324,7 +321,7 @@ def _tracker(partition: Partition, tracker: Tracker) -> Iterator[Finding | None]
 
 
 def _further(partition: Partition, quota: SharedQuota) -> Iterator[Finding | None]:
-    """Recount a further quota of applications of the partition, in which no others count."""
+    """Recount a further quota of the partition's applications, in which no other applications count."""
 
     def parts(app: Application) -> Parts:
         if quota in app.further:
@@ -347,7 +344,7 @@ def _sums(
 ) -> Iterator[Finding | None]:
     """Compare totals with the sums of their members; a None after each step.
 
-    Members may come and go between two steps: `members` iterates over copies.
+    Members may be added and removed between two steps: `members` iterates over copies.
     """
     first: list[Finding] | None = None
     while True:

@@ -52,15 +52,15 @@ def check_gang(partition: Partition, app: Application) -> None:
         _check_group(app, group, [r for r in placeholders if r.ask.task_group == name])
     for request in app.requests.values():
         _check_pair(partition, app, request)
-    kept = [r for r in placeholders if r.state in BOOKED and r.state is not RequestState.ASSUMED]
+    withheld = [r for r in placeholders if r.state in BOOKED and r.state is not RequestState.ASSUMED]
     has_time = Timer(Due.PLACEHOLDERS, app.app_id) in partition.timers
-    if any(request.state is RequestState.PLACEHOLDER for request in kept):
+    if any(request.state is RequestState.PLACEHOLDER for request in withheld):
         is_stopping = Timer(Due.GO_ON, app.app_id) in partition.timers
         require("G1", has_time or is_stopping, f"{app!r} keeps room without an end")
     if any(group.cancelled for group in app.gang.groups.values()):
         require("G1", has_time, f"{app!r} waits for what was cancelled without an end")
     if has_time:
-        require("G1", bool(kept) or app.gang.is_open, f"{app!r} has a time for no placeholder")
+        require("G1", bool(withheld) or app.gang.is_open, f"{app!r} has a time for no placeholder")
 
 
 def _check_group(app: Application, group: TaskGroup, placeholders: list[Request]) -> None:
@@ -96,7 +96,7 @@ def check_preemption(partition: Partition) -> None:
     """Raise InvariantBroken on a broken rule, with its name and place."""
     stopping: dict[Quota, list[Resources]] = {}
     promised: dict[Quota, list[Resources]] = {}
-    kept: dict[Quota, list[Resources]] = {}
+    withheld: dict[Quota, list[Resources]] = {}
     for app in partition.applications.values():
         for request in app.requests.values():
             _check_promise(app, request)
@@ -105,18 +105,18 @@ def check_preemption(partition: Partition) -> None:
                     stopping.setdefault(quota, []).append(request.ask.ask_class.resources)
                 if request.promise is not None and request.is_pending:
                     promised.setdefault(quota, []).append(dict(request.promise.items))
-                    kept.setdefault(quota, []).append(_kept(request, quota))
+                    withheld.setdefault(quota, []).append(_withheld(request, quota))
     quotas: set[Quota] = {*partition.tree.walk()}
     quotas.update(tracker for app in partition.applications.values() for tracker in app.trackers)
     quotas.update(partition.points.own_quotas())
     for quota in quotas:
         _equal(quota, "preempting", quota.preempting, sum_of(stopping.get(quota, ())))
         _equal(quota, "promised", quota.promised, sum_of(promised.get(quota, ())))
-        _equal(quota, "kept", quota.kept, sum_of(kept.get(quota, ())))
+        _equal(quota, "withheld", quota.withheld, sum_of(withheld.get(quota, ())))
 
 
-def _kept(request: Request, quota: Quota) -> Resources:
-    """Part of one promise that outstanding victims do not cover, added up anew."""
+def _withheld(request: Request, quota: Quota) -> Resources:
+    """Part of one promise that outstanding victims do not cover, recomputed."""
     covered = sum_of(
         victim.ask.ask_class.resources
         for victim, app in request.promise.outstanding.items()
@@ -127,7 +127,7 @@ def _kept(request: Request, quota: Quota) -> Resources:
 
 
 def _check_promise(app: Application, request: Request) -> None:
-    """P4: a promise is its ask's, and has its reservation; it rests while the ask is assumed."""
+    """P4: a promise belongs to its ask, and to its reservation; it is paused while the ask is assumed."""
     at = f"{request!r} of {app.app_id}"
     promise = request.promise
     if promise is None:
@@ -136,7 +136,7 @@ def _check_promise(app: Application, request: Request) -> None:
         raise InvariantBroken(f"P4: {at} has a promise without its reservation")
     if promise.request is not request:
         raise InvariantBroken(f"P4: {at} has a promise, and does not wait for it")
-    if promise.is_resting is request.is_pending:
+    if promise.is_paused is request.is_pending:
         raise InvariantBroken(f"P4: {at} has a promise that rests, or should")
     wanted = request.ask.ask_class.resources
     if any(value > wanted.get(name, 0) for name, value in promise.items):
@@ -159,9 +159,8 @@ def check_waiting(partition: Partition) -> None:
     _check_waiting_lines(partition)
     for blocker in _blockers(partition):
         if blocker.is_unused:
-            raise InvariantBroken(f"W3: {blocker!r} is kept and blocks nobody")
-    if partition.check_context.may_hold:
-        _check_backlog(partition)
+            raise InvariantBroken(f"W3: {blocker!r} is withheld and blocks nobody")
+    _check_backlog(partition)
     if not partition.wakeups.waiting.runnable:
         _check_at_rest(partition)
     if Hold.UNFINISHED not in partition.holds:
@@ -209,7 +208,7 @@ def _blockers(partition: Partition) -> Iterator[Blocker]:
 
 
 def _check_at_rest(partition: Partition) -> None:
-    """W1: no waiting ask could be served; one that has still to hear of a shared quota's room may."""
+    """W1: no pending ask could be served, except one that a shared quota has still to wake."""
     if any(shared.owes(partition.name) for shared in partition.rm.core.shared.values()):
         return
     for app in partition.applications.values():
@@ -220,7 +219,7 @@ def _check_at_rest(partition: Partition) -> None:
 
 
 def _first_of_each_group(app: Application) -> Iterator[Request]:
-    """Asks of a group fit alike; those with a reservation are looked at one by one."""
+    """The first ask of each group, as all fit the same nodes; those with a reservation one by one."""
     for group in app.groups.values():
         if group.waiting:
             yield group.first().request
@@ -228,11 +227,15 @@ def _first_of_each_group(app: Application) -> Iterator[Request]:
 
 
 def _check_backlog(partition: Partition) -> None:
-    """W5: claims of groups without a node are heard."""
+    """W5: groups without a node are in the backlog, and it counts no others as lacking one."""
+    backlog = partition.wakeups.backlog
+    for group in backlog.lacking:
+        if group not in backlog or not group.waiting + group.assumed:
+            raise InvariantBroken(f"W5: {group!r} lacks no node")
     for app in partition.applications.values():
         for group in app.groups.values():
             waits = group.waiting and group.nowhere and group.ask_class.required_node is None
-            if waits and group not in partition.wakeups.backlog:
+            if waits and group not in backlog:
                 raise InvariantBroken(f"W5: {group!r} has no node, and is not in the backlog")
 
 
@@ -251,7 +254,7 @@ def _check_stopped(partition: Partition) -> None:
 def check_holdings(rm: Rm) -> None:
     """Count the holdings of the RM and its applications anew; raises InvariantBroken.
 
-    Between two slices of a command, a partition that is being built counts, though it is unlisted.
+    Between two slices of a command, a partition that is being built counts, though it is not listed.
     """
     summed = Holdings()
     for partition in rm.partitions.values():

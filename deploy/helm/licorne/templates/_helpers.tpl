@@ -68,10 +68,29 @@ $(POD_NAME).{{ include "licorne.name" . }}-headless.{{ .Release.Namespace }}.svc
 {{- end }}
 {{- end }}
 
+{{/* Settings that the chart makes, as ports, probes and names of pods depend on them; and keys that are true or false. */}}
+{{- define "licorne.ownSettings" -}}
+{{- list "server.listen" "server.http" "server.metrics" "server.workers" "coordination.store" "coordination.name" "coordination.advertise" "coordination.advertise_http" | toJson }}
+{{- end }}
+{{- define "licorne.switches" -}}
+{{- list "server.insecure" "server.http_insecure" "server.metrics_insecure" "server.reflection" "server.watch_config" "scheduling.reservations" "telemetry.metrics_queue_names" | toJson }}
+{{- end }}
+
 {{/* What does not go together is refused here, with what to do. `licorne serve` would refuse it too, in the pod. */}}
 {{- define "licorne.check" -}}
 {{- $clients := and (include "licorne.tls" .) .Values.tls.clientAuthority }}
 {{- $tokens := or .Values.tokens.rms .Values.tokens.operators }}
+{{- range $table, $keys := .Values.settings }}
+{{- range $name, $value := $keys }}
+{{- $key := printf "%s.%s" $table $name }}
+{{- if has $key (include "licorne.ownSettings" $ | fromJsonArray) }}
+{{- fail (printf "settings.%s is made by the chart, and cannot be set" $key) }}
+{{- end }}
+{{- if and (kindIs "bool" $value) (not (has $key (include "licorne.switches" $ | fromJsonArray))) }}
+{{- fail (printf "settings.%s is no switch. If it is to be off, write \"off\" with quotes: YAML reads it as false without" $key) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- if and (not .Values.tls.secretName) (not .Values.insecure) (not .Values.shim.enabled) }}
 {{- fail "tls.secretName: give a secret with a certificate, or say insecure: true" }}
 {{- end }}
@@ -115,8 +134,9 @@ $(POD_NAME).{{ include "licorne.name" . }}-headless.{{ .Release.Namespace }}.svc
 {{- if and (include "licorne.leases" .) (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 {{- fail "serviceAccount.name: members need an account of their own, as it may write Leases and config maps" }}
 {{- end }}
-{{- if le (int .Values.terminationGracePeriodSeconds) 10 }}
-{{- fail "terminationGracePeriodSeconds: a member gives its RMs away when it ends: more than the 10 seconds of --drain" }}
+{{- $drain := dig "drain" 10 .Values.settings.server }}
+{{- if le (float64 .Values.terminationGracePeriodSeconds) (float64 $drain) }}
+{{- fail (printf "terminationGracePeriodSeconds: a member gives its RMs away when it ends: more than the %v seconds of settings.server.drain" $drain) }}
 {{- end }}
 {{- else if .Values.coordination.store }}
 {{- fail "coordination.store: one core shares nothing: set replicas to 2 or more" }}
@@ -132,70 +152,73 @@ $(POD_NAME).{{ include "licorne.name" . }}-headless.{{ .Release.Namespace }}.svc
 {{- end }}
 {{- end }}
 
-{{/* The arguments of `licorne`. */}}
-{{- define "licorne.args" -}}
-- serve
-{{- if .Values.shim.enabled }}
-- --listen=127.0.0.1:7070
-{{- else }}
-- --listen=0.0.0.0:7070
-{{- end }}
-- --http=0.0.0.0:9080
-- --metrics=0.0.0.0:9081
-- --config=/etc/licorne/queues/queues.yaml
+{{/* The tables of the settings: what the values say, and `settings` over it. */}}
+{{- define "licorne.tables" -}}
+{{- $server := dict "listen" (ternary "127.0.0.1:7070" "0.0.0.0:7070" .Values.shim.enabled) "http" "0.0.0.0:9080" "metrics" "0.0.0.0:9081" "config" "/etc/licorne/queues/queues.yaml" }}
+{{- $coordination := dict }}
 {{- if include "licorne.members" . }}
-- --coordination={{ default (printf "kubernetes://%s/%s" .Release.Namespace (include "licorne.name" .)) .Values.coordination.store }}
-- --advertise={{ include "licorne.ownHost" . }}:7070
-- --advertise-http={{ include "licorne.scheme" . | lower }}://{{ include "licorne.ownHost" . }}:9080
-- --member-name=$(POD_NAME)
+{{- $_ := set $coordination "store" (default (printf "kubernetes://%s/%s" .Release.Namespace (include "licorne.name" .)) .Values.coordination.store) }}
 {{- if .Values.coordination.secretName }}
-- --coordination-ca=/etc/licorne/coordination/ca.crt
-- --coordination-cert=/etc/licorne/coordination/tls.crt
-- --coordination-key=/etc/licorne/coordination/tls.key
+{{- range $key, $file := dict "ca" "ca.crt" "cert" "tls.crt" "key" "tls.key" }}
+{{- $_ := set $coordination $key (printf "/etc/licorne/coordination/%s" $file) }}
+{{- end }}
 {{- end }}
 {{- else }}
-- --state-dir=/var/lib/licorne
+{{- $_ := set $server "state_dir" "/var/lib/licorne" }}
 {{- end }}
-- --log-level={{ .Values.logLevel }}
-- --log-format=json
 {{- if include "licorne.tls" . }}
-- --tls-cert=/etc/licorne/tls/tls.crt
-- --tls-key=/etc/licorne/tls/tls.key
+{{- $_ := set $server "tls_cert" "/etc/licorne/tls/tls.crt" }}
+{{- $_ := set $server "tls_key" "/etc/licorne/tls/tls.key" }}
 {{- with .Values.tls.clientAuthority }}
-- --tls-client-ca=/etc/licorne/tls/{{ . }}
+{{- $_ := set $server "tls_client_ca" (printf "/etc/licorne/tls/%s" .) }}
 {{- end }}
 {{- if .Values.http.insecure }}
-- --http-insecure
+{{- $_ := set $server "http_insecure" true }}
 {{- else if .Values.metrics.insecure }}
-- --http-insecure=metrics
+{{- $_ := set $server "metrics_insecure" true }}
 {{- end }}
 {{- else }}
-- --insecure
+{{- $_ := set $server "insecure" true }}
 {{- end }}
-{{- range $rm, $names := .Values.rmIdentities }}
-{{- range $names }}
-- {{ printf "--rm-identity=%s=%s" $rm . | quote }}
+{{- $access := dict }}
+{{- range $key, $names := dict "operators" .Values.operators "viewers" .Values.viewers "rm_identities" .Values.rmIdentities }}
+{{- if $names }}{{ $_ := set $access $key $names }}{{ end }}
+{{- end }}
+{{- range $key, $names := dict "operator_token_files" .Values.tokens.operators "viewer_token_files" .Values.tokens.viewers }}
+{{- if $names }}{{ $_ := set $access $key (include "licorne.tokens" $names | fromJsonArray) }}{{ end }}
+{{- end }}
+{{- $rms := dict }}
+{{- range $rm, $names := .Values.tokens.rms }}
+{{- $_ := set $rms $rm (include "licorne.tokens" $names | fromJsonArray) }}
+{{- end }}
+{{- if $rms }}{{ $_ := set $access "rm_token_files" $rms }}{{ end }}
+{{- $telemetry := dict "log_level" .Values.logLevel "log_format" "json" }}
+{{- $own := dict "server" $server "access" $access "coordination" $coordination "telemetry" $telemetry }}
+{{- mustMergeOverwrite $own (deepCopy .Values.settings) | toJson }}
+{{- end }}
+
+{{/* The files of tokens, by their keys in the secret. */}}
+{{- define "licorne.tokens" -}}
+{{- $files := list }}
+{{- range . }}{{ $files = append $files (printf "/etc/licorne/tokens/%s" .) }}{{ end }}
+{{- toJson $files }}
+{{- end }}
+
+{{/* The file of settings. A value of JSON is one of TOML, but for a mapping. */}}
+{{- define "licorne.settings" -}}
+{{- range $table, $keys := include "licorne.tables" . | fromJson }}
+{{- if $keys }}
+[{{ $table }}]
+{{- range $key, $value := $keys }}
+{{- if kindIs "map" $value }}
+{{- $pairs := list }}
+{{- range $name, $items := $value }}{{ $pairs = append $pairs (printf "%s = %s" (toJson $name) (toJson $items)) }}{{ end }}
+{{ $key }} = {{ printf "{%s}" (join ", " $pairs) }}
+{{- else }}
+{{ $key }} = {{ toJson $value }}
 {{- end }}
 {{- end }}
-{{- range .Values.operators }}
-- {{ printf "--operator=%s" . | quote }}
 {{- end }}
-{{- range .Values.viewers }}
-- {{ printf "--viewer=%s" . | quote }}
-{{- end }}
-{{- range $rm, $keys := .Values.tokens.rms }}
-{{- range $keys }}
-- {{ printf "--rm-token=%s=/etc/licorne/tokens/%s" $rm . | quote }}
-{{- end }}
-{{- end }}
-{{- range .Values.tokens.operators }}
-- {{ printf "--operator-token=/etc/licorne/tokens/%s" . | quote }}
-{{- end }}
-{{- range .Values.tokens.viewers }}
-- {{ printf "--viewer-token=/etc/licorne/tokens/%s" . | quote }}
-{{- end }}
-{{- range .Values.extraArgs }}
-- {{ . | quote }}
 {{- end }}
 {{- end }}
 

@@ -2,9 +2,9 @@
 
 Input: the number of workers, and the options of `licorne serve`. Output: processes that serve one
 gRPC and one HTTP address together, and a store in the supervisor's memory through which they are
-members of one deployment. The supervisor serves no RM. It starts a worker again that has ended, and
-ends that worker's lease, so that the others take its RMs at once.
+members of one deployment. The supervisor serves no RM. It restarts a worker that has ended, and
+ends that worker's lease, so that the other workers take over its RMs at once.
 
-`ports` reserves the addresses, `restarts` decides about back-off, `worker` is one of the processes,
-`supervisor` puts them together. Called by `commands/serve_workers.py` alone.
+`ports` reserves the addresses, `restarts` decides about back-off, `worker` runs one of the processes, and
+`supervisor` controls them. Called by `commands/serve_workers.py` alone.
 """

@@ -1,4 +1,4 @@
-"""Addresses that several processes listen on: the kernel spreads connections over them (SO_REUSEPORT)."""
+"""Addresses shared by several processes: the kernel spreads connections over them (SO_REUSEPORT)."""
 
 import socket
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from licorne_server.process.settings import Address, SettingsError
 
 
 class Reservation:
-    """A port that belongs to the workers of one supervisor. It is kept until `close`."""
+    """A port reserved for the workers of one supervisor, until `close`."""
 
     address: Address
     """The address with the port that was bound."""
@@ -32,7 +32,7 @@ class Reservation:
             raise SettingsError(f"cannot listen on {address}: {error.strerror or error}") from None
 
     def close(self) -> None:
-        """Leave the port to others."""
+        """Release the port."""
         for each in self._sockets:
             each.close()
 
@@ -41,7 +41,7 @@ class Reservation:
         if bound.family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         host, _, *rest = where
-        # A port that anybody uses is refused, even if he would share it: it is shared only from now on.
+        # First bind without sharing: a port in use is refused, even if its user shares it.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, self.address.port, *rest))
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

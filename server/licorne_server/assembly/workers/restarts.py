@@ -1,10 +1,10 @@
-"""The back-off of one worker's restarts. The time is given."""
+"""The back-off of one worker's restarts. Callers pass the time in seconds."""
 
 FIRST = 0.5
-"""Seconds before the second start in a row; the first is at once, as its RMs are elsewhere by then."""
+"""Seconds before the second start in a row; the first is at once, as others have taken its RMs."""
 
 MOST = 30.0
-"""Seconds between two starts, at most."""
+"""Maximum seconds between two starts."""
 
 MAX_DOUBLINGS = 16
 
@@ -12,10 +12,10 @@ HEALTHY = 60.0
 """Seconds of service after which earlier failures are forgiven."""
 
 LOOP = 3
-"""Failures in a row, without such a time between them, that make a loop."""
+"""Failures in a row, without `HEALTHY` seconds of service between them, that count as a loop."""
 
 HOPELESS = 6
-"""Failures in a row of every worker after which the supervisor ends, unless one of them serves."""
+"""Failures in a row of every worker after which the supervisor ends, unless a worker serves."""
 
 
 class Restarts:
@@ -31,11 +31,11 @@ class Restarts:
         self._ready: float | None = None
 
     def ready(self, now: float) -> None:
-        """The worker serves since `now`."""
+        """Note that the worker serves, from `now` on."""
         self._ready = now
 
     def ended(self, now: float) -> float:
-        """The worker has ended; returns the seconds until its next start."""
+        """Note that the worker has ended; returns the seconds until its next start."""
         self.look(now)
         self._ready = None
         self._row += 1
@@ -45,7 +45,7 @@ class Restarts:
         return min(MOST, FIRST * 2.0 ** min(self._row - 2, MAX_DOUBLINGS))
 
     def look(self, now: float) -> None:
-        """Forgive failures if the worker has served for long."""
+        """Forgive failures if the worker has served for `HEALTHY` seconds."""
         if self._ready is not None and now - self._ready >= HEALTHY:
             self._row = 0
 

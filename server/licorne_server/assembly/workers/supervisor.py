@@ -1,8 +1,8 @@
 """The supervisor: reserves the addresses, serves the store, and keeps the workers running.
 
 It ends with success after a signal, once all workers have drained. It ends with an error if a worker
-cannot start the first time, or if every worker has failed again and again and none serves: then it is
-for whoever runs the service to start it anew, and to see that it does not run.
+cannot start the first time, or if every worker has failed repeatedly and none serves: then
+the service manager should restart it, and report the failure.
 """
 
 import asyncio
@@ -12,15 +12,15 @@ from pathlib import Path
 
 import structlog
 
-from licorne_server.assembly.workers.disk import Disk
+from licorne_server.assembly.workers.stored import documents_of_workers, rising
 from licorne_server.assembly.workers.worker import State, Worker
 from licorne_server.process.clock import Clock, SystemClock
 from licorne_server.process.loop import stop_task
-from licorne_server.process.settings import SettingsError
+from licorne_server.reads.stored_hours import drop_old
 from licorne_server.store.coordination.local_records import Records
 from licorne_server.store.coordination.local_service import LocalService
-from licorne_server.store.coordination.store import StoreError
 from licorne_server.store.coordination.workers import STATUS, Known, status_text
+from licorne_server.store.documents.kept import Kept
 
 log = structlog.get_logger("core.workers")
 
@@ -28,15 +28,15 @@ STORE = "store"
 """Name of the store's socket in the folder."""
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks at workers that still run."""
+"""Seconds between two checks of the running workers."""
 
 STOP_SECONDS = 30.0
-"""Seconds that a worker may take to end, beyond its drain."""
+"""Seconds within which a worker has to end, after its drain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a supervisor runs. Times are in seconds."""
+    """The processes of a supervisor. Times are in seconds."""
 
     folder: Path
     """Folder of the sockets, which only this user may enter."""
@@ -46,7 +46,7 @@ class Plan:
     """Descriptor for the logs of the workers."""
     drain: float
     stall: float
-    """Time without a renewal after which a worker is killed that had a lease; 0 for no limit."""
+    """Time without a renewal after which a worker that had a lease is killed; 0 for no limit."""
 
 
 class Supervisor:
@@ -55,24 +55,12 @@ class Supervisor:
     failed: asyncio.Event
     """Set when the supervisor should end with an error."""
 
-    def __init__(self, plan: Plan, clock: Clock | None = None, disk: Disk | None = None) -> None:
-        """Nothing is started yet. `disk` is closed by `stop`.
-
-        Raises:
-            SettingsError: the disk has more documents than a store may have.
-        """
+    def __init__(self, plan: Plan, clock: Clock | None = None, documents: Kept | None = None) -> None:
+        """Start nothing yet. `documents` are those of the workers, open, and closed by `stop`."""
         self._plan = plan
         self._clock = clock or SystemClock()
-        # Epochs of RMs that name none rise with every start too, as in a server that is alone.
-        start = int(self._clock.now() * 1e6)
-        self._disk = disk
-        records = Records(start if disk is None else disk.rising(start))
-        if disk is not None:
-            try:
-                records.load(disk.documents)
-            except StoreError as error:
-                raise SettingsError(f"--state-dir cannot be used: {error}") from None
-        self.service = LocalService(records, self._clock, disk)
+        self._documents = documents or documents_of_workers(None)
+        self.service = LocalService(Records(), self._documents, self._clock)
         self.failed = asyncio.Event()
         self._all_ready = asyncio.Event()
         self.workers = [
@@ -81,11 +69,15 @@ class Supervisor:
         ]
         self._runs: list[asyncio.Task[int]] = []
         self._looks: asyncio.Task[None] | None = None
-        # When each worker that serves was last seen with a lease.
+        # When each serving worker was last seen with a lease.
         self._seen: dict[str, float] = {}
 
     async def start(self) -> bool:
-        """Start all workers; returns True once all of them serve, False if one cannot, or on `failed`."""
+        """Start all workers; returns True once all serve, False if one cannot, or on `failed`."""
+        # Epochs of RMs without a stored one also rise with every start, as in a server without others.
+        start = await rising(self._documents, int(self._clock.now() * 1e6))
+        self.service.records.begin(start)
+        await drop_old(self._documents, self._clock.now())
         await self.service.start(self._plan.folder / STORE)
         self._runs = [asyncio.create_task(worker.run(), name=worker.name) for worker in self.workers]
         waits = [asyncio.ensure_future(event.wait()) for event in (self._all_ready, self.failed)]
@@ -108,7 +100,7 @@ class Supervisor:
             worker.kill(reason)
 
     async def stop(self) -> bool:
-        """Let all workers drain and end; returns True if all have ended well."""
+        """Let all workers drain and end; returns True if all have ended with success."""
         await stop_task(self._looks)
         for worker in self.workers:
             worker.stop()
@@ -119,8 +111,7 @@ class Supervisor:
                 self.kill(f"it has not ended after {limit:g} s")
                 await asyncio.wait(self._runs)
         await self.service.stop()
-        if self._disk is not None:
-            await self._disk.close()
+        await self._documents.close()
         return not any(run.result() for run in self._runs)
 
     def _changed(self, worker: Worker) -> None:
@@ -139,7 +130,7 @@ class Supervisor:
         self._publish()
 
     def _evict(self, worker: Worker) -> None:
-        """End the leases of a process that has ended: nobody has to wait for them."""
+        """End the leases of a process that has ended: the others need not wait for their expiry."""
         for member in tuple(self.service.records.snapshot(self._clock.now()).members.values()):
             if member.name == worker.name:
                 self.service.records.end(member.id)
@@ -156,7 +147,7 @@ class Supervisor:
                 worker.restarts.look(now)
                 if worker.name in members:
                     self._seen[worker.name] = now
-                # A loop that stands still ends its own process. One whose process was stopped cannot.
+                # A stalled loop ends its own process, by the watchdog. A stopped process cannot.
                 limit = 2 * self._plan.stall
                 if limit and now - self._seen.get(worker.name, now) > limit + LOOK_SECONDS:
                     del self._seen[worker.name]
@@ -164,12 +155,12 @@ class Supervisor:
             self._publish()
 
     def _publish(self) -> None:
-        """Show the states of all workers to them."""
+        """Publish the states of all workers to the workers."""
         value = status_text(
             Known(worker.number, worker.state.value, worker.restarts.count, worker.restarts.looping)
             for worker in self.workers
         )
-        before = self.service.records.read(STATUS)
+        before = self._documents.get(STATUS)
         if before.value != value:
-            self.service.records.compare_and_set(STATUS, value, before.revision)
+            self._documents.put(STATUS, value, before.revision)
             self.service.changed()

@@ -1,4 +1,4 @@
-"""One worker: the process that serves, and the next one after its end."""
+"""One worker: its serving process, and a new process after the end of one."""
 
 import asyncio
 import signal
@@ -15,10 +15,10 @@ from licorne_server.process.coordination import worker_name
 log = structlog.get_logger("core.workers")
 
 START_SECONDS = 120.0
-"""Seconds that a worker may take until it serves."""
+"""Seconds within which a worker has to serve."""
 
 READY = b"listening "
-"""Begin of the line of a process that serves."""
+"""Beginning of the line that a serving process prints."""
 
 
 class State(StrEnum):
@@ -27,16 +27,16 @@ class State(StrEnum):
     STARTING = "starting"
     READY = "ready"
     WAITING = "waiting"
-    """It has ended, and will be started again."""
+    """It has ended, and will be restarted."""
     ENDED = "ended"
     """It has ended, and so will the supervisor."""
 
 
 class Worker:
-    """A worker by its number, whatever its process. `run` starts it again and again."""
+    """A worker, across its processes: `run` restarts an ended process."""
 
     number: int
-    """From 1 up, as in logs and metrics."""
+    """Its number, from 1 up, as in logs and metrics."""
     state: State
     restarts: Restarts
 
@@ -48,7 +48,7 @@ class Worker:
         clock: Clock,
         changed: Callable[["Worker"], None],
     ) -> None:
-        """Run this command, whose log goes to the descriptor `stderr`.
+        """Run this command; its log goes to the descriptor `stderr`.
 
         `changed` is called after each change of the state.
         """
@@ -64,16 +64,16 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """Its name as a member."""
+        """The name of the worker as a member."""
         return worker_name(self.number)
 
     @property
     def pid(self) -> int:
-        """The process; 0 while there is none."""
+        """Id of the process; 0 while there is none."""
         return 0 if self._process is None else self._process.pid
 
     async def run(self) -> int:
-        """Run the process, and another after each that ends, until `stop`; returns the last exit code."""
+        """Run the process, and a new one after each end, until `stop`; returns the last exit code."""
         while True:
             self._enter(State.STARTING)
             code = await self._run_once()
@@ -88,12 +88,12 @@ class Worker:
                 return code
 
     def stop(self) -> None:
-        """Let the process drain and end, and start no other."""
+        """Let the process drain and end, and start no new one."""
         self._stopping.set()
         self._signal(signal.SIGTERM)
 
     def reload(self) -> None:
-        """Have the process read its files again. One that starts reads them anyway."""
+        """Have the process read its files again. A starting process reads them anyway."""
         if self.state is State.READY:
             self._signal(signal.SIGHUP)
 
@@ -105,9 +105,13 @@ class Worker:
     async def _run_once(self) -> int:
         """Run one process to its end; returns its exit code, negative for a signal."""
         pipe = asyncio.subprocess.PIPE
-        # A group of its own: a signal of the terminal reaches the supervisor alone, which passes it on.
+        # A group of its own: a signal of the terminal reaches only the supervisor, which passes it on.
         self._process = process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=pipe, stdout=pipe, stderr=self._stderr, process_group=0
+            *self._command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=self._stderr,
+            process_group=0,
         )
         try:
             if self._stopping.is_set():
@@ -124,7 +128,7 @@ class Worker:
             while await process.stdout.read(1024):
                 pass
             code = await process.wait()
-            # Before it serves, the signal of `stop` ends it as it would end any program.
+            # Before the process serves, the signal of `stop` ends it like any program.
             is_well = self._stopping.is_set() and self.state is State.STARTING and code == -signal.SIGTERM
             return 0 if is_well else code
         finally:

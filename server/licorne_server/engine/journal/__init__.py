@@ -1,11 +1,11 @@
 """The command journal: every command of the core with its time, on disk, so that it can be replayed.
 
-Input: the commands that the engine hands to the core, and what came of them. Output: the files of one
+Input: the commands that the engine passes to the core, and their effects. Output: the files of one
 *run* for each start of the server, and their records for replay.
 
-`inputs` stands between engine and core and notes commands, `codec` writes and reads one command by the
+`inputs` wraps the core and records its commands, `codec` writes and reads one command by the
 table of `forms`, and `digest` sums up decisions. `writer` is the thread that writes, `folder` the
 directory with its lock and its bound, `frames` the layout of a file. `reading` gives the records of a
-directory, which nobody has to trust. The journal of events in the core (`model/rm_context.py`) is
-another one. Called by `assembly/server.py`, and by the commands that replay.
+directory, whose content is not trusted. The journal of events in the core (`model/rm_context.py`) is
+unrelated. Called by `assembly/server.py`, and by the commands that replay.
 """

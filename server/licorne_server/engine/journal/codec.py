@@ -24,7 +24,7 @@ _KNOWN = {row.name: row for row in ENTRIES}
 
 
 def _plain(value: object) -> object:
-    """Another mapping than a dict, or another sequence than a list, which MessagePack does not know."""
+    """Convert a mapping that is no dict, or a sequence that is no list, for MessagePack."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Sequence):
@@ -36,18 +36,18 @@ _encode: Callable[[object], bytes] = msgspec.msgpack.Encoder(enc_hook=_plain).en
 
 
 def entry(now: float, what: Command | Again | Digest) -> bytes:
-    """The bytes of one entry. Raises any error for what cannot be written, such as half a character."""
+    """The bytes of one entry. Raises any error for an unwritable value, such as a lone surrogate."""
     tag, pack = _PACKS[type(what)]
     return _encode((tag, now, *pack(what)))
 
 
 def together(entries: Sequence[bytes]) -> bytes:
-    """One array of entries."""
+    """One array of encoded entries."""
     return b"".join((ARRAY, len(entries).to_bytes(4, "big"), *entries))
 
 
 class _Heading(msgspec.Struct):
-    """The header of a file, as it is written."""
+    """The header of a file, in its encoded form."""
 
     format: int
     run: int
@@ -60,7 +60,7 @@ class _Heading(msgspec.Struct):
 
 
 def heading(header: Header, segment: int) -> bytes:
-    """The bytes of a file's header; `segment` is the number of the file in its run, from 1 up."""
+    """Encode a file's header; `segment` is the number of the file in its run, from 1 up."""
     return _encode(
         _Heading(
             format=FORMAT,
@@ -76,7 +76,7 @@ def heading(header: Header, segment: int) -> bytes:
 
 
 class Entries:
-    """The reading of one file."""
+    """Reads the entries of one file."""
 
     header: Header
     segment: int
@@ -86,7 +86,7 @@ class Entries:
         """Read the header of the file.
 
         Raises:
-            Unreadable: it is none, or one that this version cannot read.
+            Unreadable: it is no header, or one that this version cannot read.
         """
         found = _decoded(msgspec.msgpack.Decoder(_Heading), heading)
         if found.format != FORMAT:
@@ -122,7 +122,7 @@ class Entries:
         """The entries of a block, each with its time.
 
         Raises:
-            Unreadable: it is not one.
+            Unreadable: the bytes are no block of entries.
         """
         for found in _decoded(self._decoder, block):
             now, *values = astuple(found)
@@ -130,7 +130,7 @@ class Entries:
 
 
 def _decoded(decoder: Any, data: bytes | msgspec.Raw) -> Any:
-    """What the bytes stand for; raises Unreadable for others than the decoder takes."""
+    """Decode the bytes; raises Unreadable for bytes that the decoder refuses."""
     try:
         return decoder.decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
@@ -138,7 +138,7 @@ def _decoded(decoder: Any, data: bytes | msgspec.Raw) -> Any:
 
 
 def _made(make: Callable[[Sequence[Any]], Any], values: Sequence[Any]) -> Any:
-    """An object of these values; raises Unreadable if it lacks any, or has one that cannot be."""
+    """Make an object of these values; raises Unreadable if one is missing or invalid."""
     try:
         return make(values)
     except (TypeError, ValueError, LicorneError) as error:

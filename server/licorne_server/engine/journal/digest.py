@@ -1,8 +1,8 @@
-"""The sum of all decisions, equal for a journal's server and for its replay.
+"""The sum of all decisions, equal for the server that wrote a journal and for its replay.
 
-It covers what the core has decided, and nothing else: registrations and configurations, accepted and
+It covers only decisions of the core: registrations and configurations, accepted and
 rejected nodes, applications and asks, states of applications, allocations with their nodes, releases, checks
-asked of an RM (those of reservations among them), asks that wait for a larger cluster, and outcomes of
+asked of an RM (those of reservations included), asks that wait for a larger cluster, and outcomes of
 operators' commands. Texts for people are left out, and so are times, which are inputs.
 """
 
@@ -37,10 +37,10 @@ from licorne_server.engine.journal.forms import Convert, packer
 from licorne_server.wire.features import rows, table
 
 BYTES = 16
-"""Bytes of a digest."""
+"""Length of a digest in bytes."""
 
 MOST_PARTS = 512
-"""Effects that are summed at once, which is quicker than one after the other."""
+"""Effects that are hashed together, which is faster than one by one."""
 
 
 def _rows(*paths: str) -> Convert:
@@ -77,7 +77,7 @@ SUMMED: dict[type, dict[str, Convert | None]] = {
 _PACKS = {kind: (kind.__name__, packer({"rm_id": None, **columns})) for kind, columns in SUMMED.items()}
 
 LEFT_OUT = frozenset({Unfinished, Happened, *rows("NOT_SUMMED")})
-"""Effects that decide nothing: a rest to come, facts for people, and such ones of extensions."""
+"""Effects without a decision: unfinished commands, facts for people, and such effects of extensions."""
 
 _encode: Callable[[object], bytes] = msgspec.msgpack.Encoder().encode
 
@@ -91,7 +91,7 @@ class DigestOf:
         self._parts: list[bytes] = []
 
     def saw(self, effects: Sequence[Effect]) -> None:
-        """Add the effects of one command; of a `TickFailed` those that it has."""
+        """Add the effects of one command; of a `TickFailed` those before the failure."""
         parts = self._parts
         for effect in effects:
             pack = _PACKS.get(type(effect))
@@ -101,7 +101,7 @@ class DigestOf:
             self._add()
 
     def value(self) -> bytes:
-        """The sum so far."""
+        """The digest so far, as bytes."""
         self._add()
         return self._sum.digest()
 

@@ -5,7 +5,7 @@ r"""The directory of a journal: its lock, its files, and the bound on their size
     lock                held by the server that writes there
     000007-0001.ljr     the first file of run 7
 
-The files of a run go together, because none of them is of use without those before it.
+The files of a run are removed together, because none is of use without the earlier ones.
 """
 
 import errno
@@ -42,7 +42,7 @@ def create(path: Path) -> int:
 
 
 class Folder:
-    """The files of a journal that is being written. Methods wait for the disk."""
+    """The files of a journal that is being written. Methods block on the disk."""
 
     run: int
     """Number of the run that is written; 0 before `open`."""
@@ -50,7 +50,7 @@ class Folder:
     """Bytes of all files."""
 
     def __init__(self, path: Path, most: int, create: Callable[[Path], int] = create) -> None:
-        """Write into a directory, `most` bytes in all. `create` makes a file that is to be written."""
+        """Write into a directory, at most `most` bytes in total. `create` opens a new file."""
         self.path = path
         self.run = self.size = 0
         self._most = most
@@ -62,10 +62,10 @@ class Folder:
         self._written = 0
 
     def open(self) -> bool:
-        """Make the directory if missing, and lock it; False if another server writes there.
+        """Create the directory if missing, and lock it; returns False if another server writes there.
 
         Raises:
-            OSError: it cannot be used.
+            OSError: the directory cannot be used.
         """
         self.path.mkdir(OURS_ONLY, parents=True, exist_ok=True)
         if not self._lock.take():
@@ -86,11 +86,11 @@ class Folder:
         self.write(start)
 
     def write(self, data: bytes) -> None:
-        """Append to the file of `begin`, and remove the oldest runs if there is no room for it.
+        """Append to the file of `begin`, and remove the oldest runs if there is no room.
 
         Raises:
-            OSError: the run alone takes all room, or the disk is full, or fails. The file ends with the
-                last whole piece.
+            OSError: the run alone fills the bound, or the disk is full, or fails. The file then ends with the
+                last complete piece.
         """
         self._lock.check()
         self._make_room(len(data))
@@ -108,18 +108,18 @@ class Folder:
 
     @property
     def written(self) -> int:
-        """Bytes of the file of `begin`."""
+        """Bytes of the present file, which `begin` has created."""
         return self._written
 
     def close(self) -> None:
-        """Close the file as it is, and unlock the directory."""
+        """Close the present file without a sync, and unlock the directory."""
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)
         self._lock.release()
 
     def end_file(self) -> None:
-        """End the file of `begin`, which outlives a failure of the machine then. Raises OSError."""
+        """End the present file, and sync it to the disk. Raises OSError."""
         if self._file >= 0:
             os.fdatasync(self._file)
             file, self._file = self._file, -1

@@ -1,6 +1,6 @@
-"""Forms: how values of one type are written as MessagePack, and made again.
+"""Forms: how values of one type are written as MessagePack, and read again.
 
-A form knows the type of what is written, and nothing else gets through a reader. A record is written as
+A form has the type of the written value, and a reader refuses all other types. A record is written as
 an array in the order of its columns. The header of each file names the columns of all records, so that a
 journal of a version with fewer fields, or with another order, can be read.
 """
@@ -20,7 +20,7 @@ Columns = Mapping[str, Sequence[str]]
 
 
 class Reading(NamedTuple):
-    """The type of what was written, and the conversion of such a value; None for a value as it is."""
+    """The type of a written value, and its conversion; None for no conversion."""
 
     wire: Any
     make: Convert | None = None
@@ -32,7 +32,7 @@ class Form:
     def __init__(self, pack: Convert | None, reading: Callable[[Columns], Reading]) -> None:
         """Create a form.
 
-        `pack` makes what is written of a value; None if it is written as it is. `reading` gives the
+        `pack` converts a value to its written form; None for no conversion. `reading` gives the
         reading of a file with such columns.
         """
         self.pack = pack
@@ -40,7 +40,7 @@ class Form:
 
 
 def plain(wire: Any) -> Form:
-    """Values that are written as they are."""
+    """The form of values that are written without conversion."""
     return Form(None, lambda _: Reading(wire))
 
 
@@ -63,7 +63,7 @@ def _large(text: str) -> int:
 
 
 LARGE = Form(str, lambda _: Reading(str, _large))
-"""A whole number from 0 up that may have more than 64 bits."""
+"""A non-negative whole number that may have more than 64 bits."""
 
 
 def word(kind: type[Enum]) -> Form:
@@ -98,7 +98,7 @@ def items(of: Form, collect: Callable[[Iterable[Any]], Any] = tuple) -> Form:
 
 
 def pairs(key: Form, value: Form) -> Form:
-    """A mapping with keys or values that are no plain ones."""
+    """A mapping whose keys or values need conversion."""
     both = items(array(key, value), dict)
     pack = both.pack
     assert pack is not None
@@ -118,7 +118,7 @@ def array(*of: Form) -> Form:
 
 
 def _in_turn(readings: Sequence[Reading], build: Convert) -> Reading:
-    """An array, each value by its own reading; `build` gets them."""
+    """An array, each value by its own reading; `build` gets the list of values."""
     makes = [(at, reading.make) for at, reading in enumerate(readings) if reading.make is not None]
 
     def make(values: Iterable[Any]) -> Any:
@@ -145,7 +145,7 @@ class Row(Form):
     ) -> None:
         """Describe a class by its columns.
 
-        Columns are fields, unless `build` makes an object of a mapping of them, and `pack` gives their
+        Columns are fields, unless `build` makes an object from a mapping of them, and `pack` gives their
         values in order.
         """
         super().__init__(pack or packer({name: form.pack for name, form in columns.items()}), self._reading)
@@ -153,7 +153,7 @@ class Row(Form):
         self.name = kind.__name__
         self.columns = columns
         self.gone: Mapping[str, Form] = {}
-        """Fields of earlier versions that change no decision: they are read, and left out."""
+        """Fields of earlier versions that change no decision: they are read and ignored."""
         self._build: Convert = build or (lambda values: kind(**values))
 
     def _reading(self, columns: Columns) -> Reading:
@@ -171,11 +171,11 @@ class Row(Form):
 
 
 NAMED = array(TEXT, TEXT)
-"""The name of a partition, with that of a thing in it."""
+"""The name of a partition, and that of an object in it."""
 
 
 def packer(columns: Mapping[str, Convert | None]) -> Callable[[Any], Sequence[Any]]:
-    """Gives the values of an object at these paths; those with a conversion are converted."""
+    """Make a function that reads the values at these attribute paths of an object, and converts them."""
     inner = [(at, pack) for at, pack in enumerate(columns.values()) if pack is not None]
     get: Callable[[Any], Any] = attrgetter(*columns)
     if len(columns) == 1:

@@ -1,8 +1,8 @@
 """Files of a journal: frames of compressed blocks, each with its checksum.
 
-A file begins with `MAGIC`, and goes on with frames: four numbers of four bytes (bytes stored, bytes of the
-block, a checksum of both and of what is stored, little-endian) and what is stored: the block, compressed
-by zlib. The first block is the header, and the others are arrays of entries.
+A file begins with `MAGIC`, and continues with frames: three numbers of four bytes (bytes stored, bytes of the
+block, and a checksum of both and of the stored bytes, little-endian), and the stored bytes: the block,
+compressed by zlib. The first block is the header, and the others are arrays of entries.
 """
 
 import struct
@@ -13,10 +13,10 @@ from licorne_server.engine.journal.records import Unreadable
 
 MAGIC = b"LICORNEJ"
 MOST_BLOCK = 32 * 1024 * 1024
-"""Bytes of a block, at most: more than any message of an RM makes, and little enough for a reader."""
+"""Bytes of a block, at most: larger than any message of an RM, and small enough for a reader's memory."""
 
 LEVEL = 1
-"""Of zlib: the quickest."""
+"""Compression level of zlib: the fastest."""
 
 _SIZES = struct.Struct("<II")
 _SUM = struct.Struct("<I")
@@ -24,7 +24,7 @@ _BEFORE = _SIZES.size + _SUM.size
 
 
 def frame(block: bytes) -> bytes:
-    """The frame of a block."""
+    """Compress a block into a frame."""
     stored = zlib.compress(block, LEVEL)
     sizes = _SIZES.pack(len(stored), len(block))
     return b"".join((sizes, _SUM.pack(zlib.crc32(stored, zlib.crc32(sizes))), stored))
@@ -34,7 +34,7 @@ def read_frame(file: BinaryIO) -> bytes | None:
     """The next block of a file; None at the end of the file.
 
     Raises:
-        Unreadable: the rest of the file is no frame.
+        Unreadable: the file does not continue with a whole frame.
     """
     head = file.read(_BEFORE)
     if not head:
@@ -52,7 +52,7 @@ def read_frame(file: BinaryIO) -> bytes | None:
         raise Unreadable("a record has another checksum than was written")
     inflating = zlib.decompressobj()
     try:
-        # One byte more than it may have, to find one that has more.
+        # Ask for one byte more than expected, to detect a block that is larger.
         block = inflating.decompress(stored, size + 1)
     except zlib.error as error:
         raise Unreadable(f"a record cannot be decompressed: {error}") from None

@@ -1,4 +1,4 @@
-"""The core as the engine sees it while a journal is written."""
+"""The wrapper of the core that records its commands and times while a journal is written."""
 
 from collections import deque
 from threading import Lock
@@ -15,26 +15,26 @@ from licorne_server.engine.journal.table import Again
 from licorne_server.engine.journal.writer import Writer
 
 DIGEST_SECONDS = 1.0
-"""Seconds after which the sum of all decisions is noted again."""
+"""Seconds between two digests of all decisions."""
 
 BATCH = 128
-"""Notes that are made into bytes together: one at a time they cost more than twice as much."""
+"""Notes that are encoded together: one at a time they cost more than twice as much."""
 
 Note = tuple[float, Command | Again] | list[Effect]
 """An input with its time, or the effects of the last one."""
 
 
 class Notes:
-    """What the core got and what came of it, in order, until it is made into bytes.
+    """The inputs of the core and their effects, in order, until they are encoded.
 
-    Commands and effects never change. The loop makes bytes of each batch, and the thread of what is left
+    Commands and effects never change. The loop encodes each full batch, and the thread the remaining notes
     after a while. Neither waits for the other.
     """
 
     waiting: deque[Note]
 
     def __init__(self, writer: Writer) -> None:
-        """Give the bytes to a writer."""
+        """Pass encoded entries to `writer`."""
         self.waiting = deque()
         self._writer = writer
         self._state = writer.state
@@ -44,7 +44,7 @@ class Notes:
         writer.collect = self.collect
 
     def collect(self) -> None:
-        """Make bytes of all notes, unless another thread is about it."""
+        """Encode all notes, unless another thread is doing so."""
         if self._lock.acquire(blocking=False):
             try:
                 self._take_all()
@@ -52,13 +52,13 @@ class Notes:
                 self._lock.release()
 
     def drop(self) -> None:
-        """Forget all notes, as the journal has stopped, unless another thread is about them."""
+        """Drop all notes, as the journal has stopped, unless another thread is encoding them."""
         if self._lock.acquire(blocking=False):
             self.waiting.clear()
             self._lock.release()
 
     def end(self, now: float) -> None:
-        """Make bytes of all notes, and put the sum of all decisions behind them."""
+        """Encode all notes, and append the digest of all decisions."""
         with self._lock:
             self._take_all()
             self._put_digest(now)
@@ -84,20 +84,20 @@ class Notes:
 
 
 class JournaledCore:
-    """A core whose commands and times are noted before it gets them."""
+    """A core whose commands and times are recorded before it handles them."""
 
     def __init__(self, core: Core, writer: Writer) -> None:
-        """Note the commands of a core that has had none."""
+        """Record the commands of a new core."""
         self._core = core
         self._state = writer.state
         self._notes = Notes(writer)
         self._wake = writer.wake
-        # Commands of which a rest is to come, by their RMs.
+        # Unfinished commands, by RM.
         self._begun: dict[RmId, Command] = {}
 
     @property
     def waiting(self) -> int:
-        """As `Core` says."""
+        """See `Core`."""
         return self._core.waiting
 
     @property
@@ -110,7 +110,7 @@ class JournaledCore:
         return self._core.next_deadline()
 
     def handle(self, command: Command, now: float) -> list[Effect]:
-        """See `Scheduler`; the journal fails by itself, and never fails a command."""
+        """See `Scheduler`; a failure of the journal stops the journal, never the command."""
         if self._state.problem:
             if self._notes.waiting:
                 self._notes.drop()
@@ -136,11 +136,11 @@ class JournaledCore:
         return effects
 
     def end(self, now: float) -> None:
-        """Note the sum of all decisions at the end of the run."""
+        """Record the digest of all decisions at the end of the run."""
         self._notes.end(now)
 
     def _known(self, command: Command) -> Command | Again:
-        """The command, or a word for it if it is the rest of one that has begun."""
+        """The command, or `Again` in its place if it is the rest of one that has begun."""
         if not isinstance(command, OfNoRm) and self._begun.get(command.rm_id) is command:
             del self._begun[command.rm_id]
             return Again(command.rm_id)

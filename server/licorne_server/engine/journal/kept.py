@@ -1,4 +1,4 @@
-"""How what partitions keep is written, for each extension that keeps something."""
+"""Forms of retained state: values of extensions that outlive a partition, in documents and in the journal."""
 
 from collections.abc import Callable, Sequence
 from math import inf, isfinite
@@ -10,47 +10,47 @@ from licorne_server.wire.features import table
 
 
 class KeptForm(NamedTuple):
-    """How what one extension keeps is written in the documents of RMs, and in the journal."""
+    """How the retained state of one extension is written in the documents of RMs, and in the journal."""
 
     name: str
-    """Of its column in the journal, and of its list in documents."""
+    """Name of its column in the journal, and of its list in documents."""
     owner: Form
     value: Form
     rows: tuple[Row, ...]
-    """Records of the journal in owners and values."""
+    """Types of the journal's records in owners and values."""
     write: Callable[[Any, Any], list[Any]]
-    """The entry of an owner and a value in a list."""
+    """Converts an owner and a value into an entry of the list."""
     read: Callable[[Sequence[Any]], tuple[Any, Any]]
-    """Owner and value of an entry; raises ValueError for what no server writes."""
+    """Reads owner and value from an entry; raises ValueError for an entry that no server writes."""
     time: int
-    """Place of the time in an entry: of too many entries those of the latest times are written."""
+    """Index of the time in an entry: of too many entries the latest are written."""
     is_wanted: Callable[[QueueConfig], bool]
-    """True if something is kept of a queue that is configured so, or of those that are made in it."""
+    """True if state is retained of a queue with this configuration, or of queues that are created in it."""
     life: Callable[[Any], float] = lambda _: inf
-    """Seconds in which a value loses half of what it says: the shorter, the more often it is written."""
+    """Half-life of a value's weight in seconds: the shorter, the more often it is written."""
 
 
 def kept_forms() -> dict[str, KeptForm]:
-    """The forms by extensions; the last one's entries are left out last."""
+    """The forms by extension; if there are too many entries, those of the last extension are dropped last."""
     return table("KEPT")
 
 
 def text(value: object) -> str:
-    """A name; raises ValueError for anything else."""
+    """Check a text of an entry; raises ValueError for any other value."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r:.40} is no name")
     return value
 
 
 def number(value: object) -> float:
-    """A number from 0 up; raises ValueError for anything else."""
+    """Check a non-negative number of an entry; raises ValueError for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
         raise ValueError(f"{value!r:.40} is no number from 0 up")
     return float(value)
 
 
 def count(value: object) -> int:
-    """A whole number from 0 up; raises ValueError for anything else."""
+    """Check a non-negative whole number of an entry; raises ValueError for any other value."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r:.40} is no whole number from 0 up")
     return value

@@ -1,4 +1,4 @@
-"""The reading of a journal, which nobody has to trust: whatever is in the files, only records come out."""
+"""Reads journals that need not be trusted: whatever the files contain, only valid records are returned."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ from licorne_server.engine.journal.table import Again
 def read(folder: Path, run: int | None = None) -> Iterator[Record]:
     """The records of a journal, run by run, or of one run: a header, inputs and digests.
 
-    Where a run is torn, that is its last record. A journal may be read while it is written.
+    If a run is torn, `Torn` is its last record. A journal may be read while it is written.
 
     Raises:
         OSError: a file cannot be read.
@@ -35,10 +35,10 @@ def runs_of(folder: Path) -> dict[int, list[Segment]]:
 
 
 class _Run:
-    """The reading of one run."""
+    """Reads one run."""
 
     def __init__(self) -> None:
-        # The last command of each RM, whose rest may follow.
+        # The last command of each RM, of which the rest may follow.
         self._begun: dict[RmId, Command] = {}
 
     def records(self, files: list[Segment]) -> Iterator[Record]:
@@ -61,7 +61,7 @@ class _Run:
 
     @staticmethod
     def _begin(file: BinaryIO, segment: Segment) -> Entries:
-        """The reading of a file, whose first block has been read then."""
+        """Read the header of a file, which is its first block."""
         if file.read(len(MAGIC)) != MAGIC:
             raise Unreadable("it is not a file of a journal")
         block = read_frame(file)

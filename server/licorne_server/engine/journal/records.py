@@ -1,11 +1,11 @@
-"""Records of a journal, as a reader gets them."""
+"""Records of a journal, as returned by readers."""
 
 from dataclasses import dataclass
 
 from licorne_core.messages.commands import Command, Options
 
 FORMAT = 1
-"""Number of the layout of files and records. The fields of commands are named in each file."""
+"""Version of the layout of files and records. The fields of commands are named in each file."""
 
 
 class Unreadable(Exception):
@@ -14,12 +14,12 @@ class Unreadable(Exception):
 
 @dataclass(slots=True)
 class JournalState:
-    """How a journal that is being written fares. Any thread may read it."""
+    """State of a journal that is being written. Any thread may read it."""
 
     problem: str = ""
-    """Reason that nothing is written any more; empty while all is well."""
+    """Reason why nothing is written any more; empty while the journal is written."""
     inputs: int = 0
-    """Commands of this run."""
+    """Number of commands recorded in this run."""
     size: int = 0
     """Bytes of the directory, old runs included."""
 
@@ -35,14 +35,14 @@ class Header:
     start: float
     """Time of the start, in unix seconds."""
     options: Options
-    """All that decides beside the commands."""
+    """The options of the core, which affect decisions beside the commands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
     """A command that the core got at `now`, in unix seconds.
 
-    The rest of a large command is the same object again, because the core knows it by identity.
+    The rest of a large command is the same object again, because the core recognizes it by identity.
     """
 
     now: float

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from licorne_server.engine.journal.writer import Writer
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a full disk, with which a server starts all the same."""
+"""Errors of a full disk, which do not prevent the start of a server."""
 
 
 class Journal:
@@ -31,7 +31,7 @@ class Journal:
     def __init__(
         self, settings: Settings, scheduler: Scheduler, version: str, now: Callable[[], float]
     ) -> None:
-        """Note what the scheduler gets. `version` is that of the server, and `now` gives unix seconds."""
+        """Record the scheduler's inputs. `version` is that of the server, and `now` gives unix seconds."""
         self.core = scheduler
         self.state = None
         self._parts: tuple[Folder, Writer, JournaledCore] | None = None
@@ -53,18 +53,20 @@ class Journal:
         folder, writer, _ = self._parts
         try:
             if not folder.open():
-                raise SettingsError(f"--journal {folder.path} cannot be used: another server writes there")
+                raise SettingsError(
+                    f"server.journal {folder.path} cannot be used: another server writes there"
+                )
             writer.start(
                 Header(run=folder.run, version=self._version, start=self._now(), options=self._options)
             )
         except OSError as error:
             folder.close()
             if error.errno not in NO_ROOM:
-                raise SettingsError(f"--journal {folder.path} cannot be used: {error}") from None
+                raise SettingsError(f"server.journal {folder.path} cannot be used: {error}") from None
             writer.fail(error)
 
     async def stop(self) -> None:
-        """End the run, with the sum of all decisions."""
+        """End the run, with the digest of all decisions."""
         if self._parts is not None:
             _, writer, core = self._parts
             core.end(self._now())
@@ -74,7 +76,7 @@ class Journal:
 def _parts(
     path: Path, size: int, scheduler: Scheduler, state: JournalState
 ) -> tuple["Folder", "Writer", "JournaledCore"]:
-    # They need msgspec, which only a server with a journal has to have.
+    # These modules need msgspec, which only a server with a journal has to have.
     from licorne_server.engine.journal.folder import Folder
     from licorne_server.engine.journal.inputs import JournaledCore
     from licorne_server.engine.journal.writer import Writer

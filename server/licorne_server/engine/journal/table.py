@@ -39,7 +39,7 @@ from licorne_core.messages.commands import (
 )
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import RmId, UserGroup
-from licorne_core.values.rm_caps import RmCaps, Shortage
+from licorne_core.values.rm_caps import MemoryShortage, RmCaps
 from licorne_core.values.slices import Tuning
 from licorne_server.engine.journal.forms import (
     AMOUNTS,
@@ -64,7 +64,7 @@ from licorne_server.wire.features import rows, table
 
 
 class Again(NamedTuple):
-    """The core gets the rest of the command of this RM that it has begun."""
+    """An input: the rest of the command of this RM that the core has begun."""
 
     rm_id: RmId
 
@@ -77,11 +77,11 @@ def _configuration(text: str | None) -> SubmittedConfig:
 _CONFIGURATION = Form(
     lambda config: None if config is None else config.text, lambda _: Reading(str | None, _configuration)
 )
-"""A configuration is written as its text, of which the reader makes what the writer made."""
+"""A configuration is written as its text, which the reader parses like the writer."""
 
 
 def _by_extension(name: str, columns: Mapping[str, tuple[str, Form]]) -> Row:
-    """A mapping of what each extension knows: the names of columns, and their forms."""
+    """A mapping of values by extension: the names of columns, and their forms."""
 
     def pack(found: Mapping[str, Any]) -> list[Any]:
         return [form.pack(found.get(of, {})) for of, (_, form) in columns.items() if form.pack is not None]
@@ -132,7 +132,7 @@ _RELEASE = Row(
 
 
 def _columns_of(ask: Ask) -> tuple[Any, ...]:
-    """The columns of an ask. Written out, this takes half of the time of `attrgetter`."""
+    """The columns of an ask. Spelled out, this takes half of the time of `attrgetter`."""
     ask_class = ask.ask_class
     return (
         ask.key,
@@ -211,7 +211,7 @@ COMMANDS = (
     Row(BeginReplay, rm_id=TEXT),
     Row(EndReplay, rm_id=TEXT, nodes=WHOLE, applications=WHOLE, allocations=WHOLE),
     Row(SetHold, rm_id=TEXT, hold=word(Hold), on=FLAG),
-    Row(RefuseNewWork, shortage=word(Shortage), reason=TEXT),
+    Row(RefuseNewWork, shortage=word(MemoryShortage), reason=TEXT),
     *rows("COMMANDS"),
 )
 """All commands."""
@@ -236,7 +236,7 @@ OPTIONS = Row(
 )
 
 ENTRIES = (*COMMANDS, Row(Again, rm_id=TEXT), Row(Digest, count=WHOLE, value=plain(bytes)))
-"""All that a file has behind its header. The place of an entry in that header is its tag in the file."""
+"""All kinds of entries after a file's header. The index of a kind in that header is its tag in the file."""
 
 ROWS = {
     row.name: row
@@ -250,4 +250,4 @@ ROWS = {
         *(_REFUSAL, _ANSWER, _PREEMPTION_ANSWER),
     )
 }
-"""All records by their names."""
+"""All records by name."""

@@ -1,8 +1,8 @@
 """The thread that writes a journal.
 
-The loop hands over entries one by one, and never waits. The thread writes them in blocks, every
-`BATCH_SECONDS` while any come. If it cannot write, or if more waits than `MOST_WAITING`, the journal stops
-for good, because what comes behind a gap is of no use.
+The loop passes entries one by one, and never waits. The thread writes them in blocks, every
+`BATCH_SECONDS` while there are any. If it cannot write, or if the backlog exceeds `MOST_WAITING`, the journal
+stops for good, because entries after a gap are of no use.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ log = structlog.get_logger("core.journal")
 BATCH_SECONDS = 0.2
 """Seconds that an entry waits, at most, while the disk keeps up."""
 CLOSE_SECONDS = 10.0
-"""Seconds that the end of a run may take."""
+"""Most seconds that the end of a run may take."""
 BLOCK = 256 * 1024
 """Bytes of entries after which a block ends."""
 SEGMENT = 64 * 1024 * 1024
@@ -35,17 +35,17 @@ class Writer:
 
     state: JournalState
     collect: Callable[[], None]
-    """Puts what is left to put; called in the thread."""
+    """Encodes and puts the remaining notes; called in the thread."""
 
     def __init__(self, folder: Folder, state: JournalState, segment: int = SEGMENT) -> None:
-        """Write into an open directory; `segment` has the bytes after which a file ends."""
+        """Write into an open directory; `segment` is the size in bytes at which a file ends."""
         self.state = state
         self.collect = lambda: None
         self._folder = folder
         self._header: Header
         self._segment = segment
         self._entries: deque[bytes] = deque()
-        # Bytes of entries, each counted by one thread at a time.
+        # Bytes put and bytes written; each is counted by one thread at a time.
         self._put = 0
         self._taken = 0
         self._came = Event()
@@ -65,30 +65,30 @@ class Writer:
         self._thread.start()
 
     def wake(self) -> None:
-        """Have what there is collected and written soon."""
+        """Have the present notes and entries written soon."""
         if not self._came.is_set():
             self._came.set()
 
     def put(self, entry: bytes) -> None:
-        """Have an entry written at the next `wake`, without waiting."""
+        """Queue an entry, to be written at the next `wake`, without waiting."""
         self._entries.append(entry)
         self._put += len(entry)
         if self._put - self._taken > MOST_WAITING:
             self.stop(f"the disk is too slow: more than {MOST_WAITING} bytes wait for it")
 
     def fail(self, error: Exception) -> None:
-        """Write no more, because of an error."""
+        """Stop the journal because of an error."""
         self.stop((error.strerror if isinstance(error, OSError) else "") or str(error))
 
     def stop(self, problem: str) -> None:
-        """Write no more. The first reason for it stays, and is logged."""
+        """Stop the journal. The first reason is retained and logged."""
         if not self.state.problem:
             self.state.problem = problem
             log.warning("journal stopped", reason=problem, folder=str(self._folder.path))
         self._entries.clear()
 
     def close(self) -> None:
-        """Write what waits, and end the run; waits for the disk, but not for ever."""
+        """Write all queued entries, and end the run; blocks for at most `CLOSE_SECONDS`."""
         self._closing.set()
         self._came.set()
         if self._thread.is_alive():
@@ -101,7 +101,7 @@ class Writer:
                 self._came.wait()
                 self._closing.wait(BATCH_SECONDS)
                 self._came.clear()
-                # What comes behind this line sets `_came` again.
+                # Entries that arrive after this line set `_came` again.
                 closing = self._closing.is_set()
                 self.collect()
                 while self._entries and not self.state.problem:

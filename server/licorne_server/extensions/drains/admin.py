@@ -18,14 +18,14 @@ from licorne_server.store.configurations.marks import MarkKind
 from licorne_server.wire.caps import id_problem
 
 MAX_DRAIN_SECONDS = 7 * 24 * 3600
-"""Longest time of a drain."""
+"""Longest duration of a drain, in seconds."""
 
 
 class Drains:
-    """The calls, by `acts`."""
+    """The calls that cordon and drain nodes."""
 
     def __init__(self, acts: Acts) -> None:
-        """Have the core do it by `acts`."""
+        """Carry out the calls by `acts`."""
         self._acts = acts
 
     def methods(self) -> dict[str, Handler]:

@@ -25,9 +25,9 @@ RECORDS = (_MARKS,)
 
 
 def _marked(marks: Iterable[Any]) -> dict[tuple[PartitionName, str], ApplicationMarks]:
-    """The marks of applications, for the core: those of one together."""
+    """The marks of applications, for the core, by application."""
     of: dict[tuple[PartitionName, str], ApplicationMarks] = {}
-    # Holds and changes are apart, each in their order: an application stands where its hold does.
+    # Holds and changes are separate, each in order: an application with a hold has the position of the hold.
     for kind in ("hold", "change"):
         for mark in marks:
             if mark.kind.value != kind:
@@ -71,7 +71,7 @@ CALLS = {
 ACTS: dict[str, dict[str, Any]] = {
     "hold": {"method": "HoldApplication", "name": "application_id", "fixed": {"held": True}},
     "resume": {"method": "HoldApplication", "name": "application_id", "fixed": {"held": False}},
-    # Another priority for an application (`priority`, `reset_priority`), or another leaf (`queue`).
+    # A new priority for an application (`priority`, `reset_priority`), or a new leaf (`queue`).
     "priority": {"method": "ChangeApplication", "name": "application_id"},
     "queue": {"method": "ChangeApplication", "name": "application_id"},
 }

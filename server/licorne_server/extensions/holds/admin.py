@@ -1,4 +1,4 @@
-"""What operators do to one application: hold, priority, queue. Each survives as marks of the RM."""
+"""The calls of operators about one application: hold, priority, queue. They are stored as marks of the RM."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,7 +15,7 @@ from licorne_core.extensions.holds.messages import (
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AppId, PartitionName, RmId, normalize_partition
-from licorne_server.services.admin.acts import MAX_REASON_BYTES, Acts
+from licorne_server.services.admin.acts import Acts
 from licorne_server.services.calls import Handler, unary_handler
 from licorne_server.store.configurations.applying import unmark
 from licorne_server.store.configurations.marks import MAX_MARKS, Mark, MarkKind
@@ -30,7 +30,7 @@ class Holds:
     """The calls that hold and change applications."""
 
     def __init__(self, acts: Acts) -> None:
-        """Have the core do it by `acts`."""
+        """Carry out the calls by `acts`."""
         self._acts = acts
         self._rights = acts.rights
         self._rms = acts.rms
@@ -104,15 +104,14 @@ class Holds:
         *,
         adds: bool,
     ) -> Message:
-        """Check the request, and have the core do it under the RM's lock.
+        """Check the request, and have the core handle the command under the RM's lock.
 
         Raises:
-            CallError: the request is invalid, the core has refused it, or the RM has very many marks.
+            CallError: the request is invalid, the core refused it, or the RM has too many marks.
         """
         for field, problem in (
             ("partition", text_problem("partition", request.partition, MAX_QUEUE_PATH)),
             ("application_id", id_problem("application_id", request.application_id)),
-            ("message", text_problem("message", request.message, MAX_REASON_BYTES)),
         ):
             if problem:
                 raise invalid_argument(problem, field)
@@ -123,11 +122,11 @@ class Holds:
             if adds and not self._has_room(rm_id):
                 raise exhausted(f"RM {rm_id} has {MAX_MARKS} marks of operators already", "TOO_MANY_MARKS")
             answer = await act(self._acts.mark(request, context))
-        await self._configurations.keeper.written(rm_id)
+        await self._configurations.stored.written(rm_id)
         return answer
 
     def _has_room(self, rm_id: RmId) -> bool:
-        """True if one more mark may be noted. Those of applications that are not there give way."""
+        """True if one more mark may be stored. Marks of removed applications are dropped to make room."""
         if not self._configurations.has_room_for_mark(rm_id):
             marks = self._configurations.get(rm_id).marks
             of_apps = (mark for mark in marks if mark.kind.is_of_application)
@@ -136,7 +135,7 @@ class Holds:
         return self._configurations.has_room_for_mark(rm_id)
 
     def _note(self, request: Request, mark: Mark, *, on: bool) -> None:
-        """Note the mark, or its end; an application that has ended meanwhile needs none."""
+        """Store the mark, or remove it; an application that has ended meanwhile needs none."""
         self._configurations.mark(RmId(request.rm_id), mark, on=on and self._is_there(mark))
 
     def _is_there(self, mark: Mark) -> bool:

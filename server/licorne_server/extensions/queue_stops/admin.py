@@ -14,10 +14,10 @@ from licorne_server.wire.caps import MAX_QUEUE_PATH, id_problem
 
 
 class QueueStops:
-    """The calls, by `acts`."""
+    """The call that stops and starts queues."""
 
     def __init__(self, acts: Acts) -> None:
-        """Have the core do it by `acts`."""
+        """Carry out the call by `acts`."""
         self._acts = acts
 
     def methods(self) -> dict[str, Handler]:

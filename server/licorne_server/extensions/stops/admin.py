@@ -7,16 +7,16 @@ from google.protobuf.message import Message
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.extensions.stops.messages import ApplicationStopped, StopApplication
 from licorne_core.values.ids import AppId, RmId
-from licorne_server.services.admin.acts import MAX_REASON_BYTES, Acts
+from licorne_server.services.admin.acts import Acts
 from licorne_server.services.calls import Handler, unary_handler
-from licorne_server.wire.caps import bytes_of, id_problem, size_problem, text_problem
+from licorne_server.wire.caps import comment_problem, id_problem
 
 
 class Stops:
-    """The calls, by `acts`."""
+    """The call that ends applications."""
 
     def __init__(self, acts: Acts) -> None:
-        """Have the core do it by `acts`."""
+        """Carry out the call by `acts`."""
         self._acts = acts
 
     def methods(self) -> dict[str, Handler]:
@@ -30,8 +30,7 @@ class Stops:
             request,
             context,
             ("application_id", id_problem("application_id", request.application_id)),
-            ("reason", size_problem("reason", bytes_of((request.reason,)), MAX_REASON_BYTES)),
-            ("reason", text_problem("reason", request.reason, MAX_REASON_BYTES)),
+            ("reason", comment_problem("reason", request.reason)),
         )
         command = StopApplication(
             rm_id=RmId(request.rm_id),

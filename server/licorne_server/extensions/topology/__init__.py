@@ -1,4 +1,4 @@
-"""Free room by topology domain: `State.ListTopology`, and what REST and the page have in common with it."""
+"""Free room by topology domain: `State.ListTopology`, and the code that REST and the page share with it."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,13 +20,13 @@ from licorne_server.reads.reports import filled as message_of
 from licorne_server.wire.errors import invalid_argument
 
 MAX_SHAPE = 64
-"""Resources of a shape, at most."""
+"""Most resources of a requested shape."""
 
 _domain = message_of(pb.TopologyDomain, DomainReport)
 
 
 class Topology:
-    """A page of topology domains by path; its token names the last of them."""
+    """Answers calls for topology domains by path, in pages; a token names the last one of a page."""
 
     def __init__(self, sources: Any, resolve: Callable[[str, Any], PartitionName]) -> None:
         """`resolve` gives the partition of a name, if the caller may see it."""
@@ -52,7 +52,7 @@ class Topology:
 async def topology_of(
     views: Views, partition: PartitionName, level: str, shape: Mapping[str, int], slices: Slices
 ) -> TopologyReport:
-    """The domains of a level or of all, with slots for that shape, or for what waits.
+    """The domains of a level or of all, with slots for that shape, or for the waiting asks.
 
     Raises:
         CallError: there is no such level, or an amount of the shape is not above zero.
@@ -73,7 +73,7 @@ async def topology_of(
 
 
 def _behind(report: TopologyReport, token: str) -> Iterator[DomainReport | None]:
-    """The domains that come after the one that a token names, or all for the empty token.
+    """The domains after the one named by a token, or all for an empty token.
 
     That domain need not exist any more.
 
@@ -92,7 +92,7 @@ def _token_of(domain: DomainReport | None) -> str:
 
 
 def _place(path: str, level: str, levels: Sequence[str]) -> tuple[list[str], int]:
-    """Place of a domain in the order of the report."""
+    """Sort key of a domain in the order of the report."""
     return path.split("/"), levels.index(level)
 
 

@@ -14,7 +14,7 @@ from licorne_server.process.walking import Slices
 from licorne_server.wire.errors import CallError
 
 MOST_DOMAINS = 1_000
-"""Domains that the page gets at a time."""
+"""Most domains that the page gets at a time."""
 
 MAX_TEXT = 4_096
 """Characters of a shape in a query, at most."""
@@ -30,7 +30,7 @@ async def for_rest(request: web.Request) -> web.StreamResponse:
 
 
 async def for_page(request: web.Request) -> web.StreamResponse:
-    """The first domains with what the page shows of each, and the number of all."""
+    """The first domains with the fields of the page, and the number of all."""
     maker = Maker.of(request)
     found = await _found(request, maker.slices)
     rows = await maker.all(map(_row, islice(found.domains, MOST_DOMAINS)))
@@ -53,10 +53,10 @@ async def _found(request: web.Request, slices: Slices) -> TopologyReport:
 
 
 def _shape(text: str) -> dict[str, int]:
-    """Amounts by name: ``vcore=8000,memory=68719476736``; none for the empty text.
+    """Amounts by name: ``vcore=8000,memory=68719476736``; none for an empty text.
 
     Raises:
-        HTTPBadRequest: the text is something else.
+        HTTPBadRequest: the text is no such list.
     """
     if len(text) > MAX_TEXT:
         raise web.HTTPBadRequest(text=f"shape: {len(text)} characters, {MAX_TEXT} are allowed")
@@ -74,7 +74,7 @@ def _head(found: TopologyReport) -> JsonObject:
 
 
 def _row(report: DomainReport) -> JsonObject:
-    """A domain as the page shows it."""
+    """A domain with the fields of the page."""
     return {
         "level": report.level,
         "path": report.path,

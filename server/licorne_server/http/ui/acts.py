@@ -1,10 +1,10 @@
-"""What operators do on the page: each act is a call of `licorne.v1.Admin`, with its rights and its audit.
+"""Acts of operators on the page: each is a call of `licorne.v1.Admin`, with its rights and its audit.
 
-A page of another site must not act for its viewer. Such a page cannot send JSON without the leave of this
-server, and its origin is refused besides, even one that may read answers (`http/identity.py`). An origin is
-this server's own if it is the one that was asked for, or one of `--http-host`, for a proxy that asks under
-another name: another port of a name is another site. Where callers have no identity a site could give its own
-name the address of this server: there the name must be one that no site can have, whatever is answered.
+A page of another site must not act for its viewer. Such a page cannot send JSON without the permission of
+this server, and its origin is refused as well, even one that may read answers (`http/identity.py`). An origin
+is this server's own if it matches the header ``Host``, or is one of `access.http_hosts`, for a proxy that
+uses another name. Another port of a name is another site. If callers have no identity, a site could give its
+own name the address of this server: then the name must be one that no other site can have.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from licorne_core.values.errors import shown
 from licorne_server.http.identity import Hosts
 from licorne_server.http.routes import BODY_SECONDS
 from licorne_server.http.stream import CALLER, IDENTIFIED, JsonObject, reader_of, send_bytes
+from licorne_server.http.units import caller_address
 from licorne_server.reads.sources import SOURCES
 from licorne_server.store.configurations.thread import Origin
 from licorne_server.wire.errors import CallError, unavailable
@@ -39,8 +40,8 @@ log = structlog.get_logger("core.http.acts")
 class Act:
     """A method of `Admin`, and the fields of its request under the names of the page.
 
-    `name` and `message` are the fields for these; empty if there are none. `fixed` fields are those of the
-    act itself. What is `needed` may not be empty: nobody means by it what an empty field stands for.
+    `name` and `message` are the fields for these; empty if there are none. `fixed` fields are set by the
+    act itself. Fields in `needed` must not be empty, as their empty value has a meaning that no user intends.
     """
 
     method: str
@@ -56,7 +57,7 @@ CALLS: Mapping[str, tuple[type[Message], type[Message]]] = table("CALLS")
 
 
 def _of_extension(method: str, **more: Any) -> Act:
-    """An act of an extension, by the row of its table."""
+    """Make an act of an extension from its row in the table."""
     return Act(method, *CALLS[method], **more)
 
 
@@ -83,7 +84,7 @@ ACTS: Mapping[str, Act] = {
         message="comment",
     ),
 }
-"""All acts by their names. Other fields of a request keep their names."""
+"""All acts by name. Fields not listed have the same name on the page."""
 
 STATUSES = {
     grpc.StatusCode.INVALID_ARGUMENT: HTTPStatus.BAD_REQUEST,
@@ -101,7 +102,7 @@ STATUSES = {
 
 
 SMALL = 16 * 1024
-"""Most bytes that are read or written at once."""
+"""Most bytes that are parsed or formatted in the loop at once."""
 
 T = TypeVar("T")
 
@@ -128,7 +129,7 @@ async def act(request: web.Request) -> web.StreamResponse:
         return _error(HTTPStatus.BAD_REQUEST, str(error), "INVALID_ARGUMENT")
     call, path = request.app[SOURCES].call, f"/licorne.v1.Admin/{chosen.method}"
     try:
-        answer = await call(path, message.SerializeToString(), request[CALLER], _address(request))
+        answer = await call(path, message.SerializeToString(), request[CALLER], caller_address(request))
         shown = await _apart(request, partial(_json, chosen, answer), len(answer))
     except CallError as failure:
         return _failed(failure)
@@ -136,7 +137,7 @@ async def act(request: web.Request) -> web.StreamResponse:
 
 
 async def _apart(request: web.Request, work: Callable[[], T], size: int) -> T:
-    """Do what takes long for many bytes: for few at once, or else in the thread of configurations."""
+    """Run work on `size` bytes: few at once, many in the thread of configurations."""
     if size <= SMALL:
         return work()
     return await request.app[SOURCES].config_thread.run(Origin(reader_of(request)), work, size)
@@ -146,7 +147,8 @@ def _json(chosen: Act, answer: bytes) -> bytes:
     """The answer as JSON.
 
     Raises:
-        CallError: UNAVAILABLE, it is none: it may be another member's, whose act may have been done.
+        CallError: UNAVAILABLE, the answer is invalid: another member may have sent it, and may have done the
+            act.
     """
     try:
         fields = MessageToDict(chosen.response.FromString(answer), always_print_fields_with_no_presence=True)
@@ -157,7 +159,7 @@ def _json(chosen: Act, answer: bytes) -> bytes:
 
 
 def _refusal(request: web.Request) -> web.StreamResponse | None:
-    """The answer to a request that may come from a page of another site; None for others."""
+    """The refusal of a request that may come from a page of another site; None for other requests."""
     if request.content_type != "application/json":
         text = f"Content-Type is {shown(request.content_type)}: application/json is wanted"
         return _error(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text, "CONTENT_TYPE")
@@ -166,18 +168,18 @@ def _refusal(request: web.Request) -> web.StreamResponse | None:
         if not is_own(origin, request.host, names, identified=identified, secure=request.secure):
             text = (
                 f"a page of {shown(origin)} may not act here, which is {shown(request.host)}: "
-                "a name of this server's own is given with --http-host, and with its port if it has one"
+                "a name of this server's own is given with access.http_hosts, and with its port if it has one"
             )
             return _error(HTTPStatus.FORBIDDEN, text, "FOREIGN_ORIGIN")
     return None
 
 
 def is_own(origin: str, asked: str, names: frozenset[str], *, identified: bool, secure: bool) -> bool:
-    """True if a page of that origin is this server's.
+    """True if a page of this origin is this server's own.
 
-    `asked` is the header ``Host``, and `names` are those of `--http-host`. Unless callers are
+    `asked` is the header ``Host``, and `names` are those of `access.http_hosts`. Unless callers are
     `identified`, a name counts only if no other site can have it. On a `secure` connection a page without
-    TLS is another site's; in front of others a proxy may have TLS.
+    TLS belongs to another site; without TLS here, a proxy in front may have it.
     """
     scheme, _, host = origin.partition("://")
     hosts = Hosts(names, checked=True)
@@ -188,10 +190,10 @@ def is_own(origin: str, asked: str, names: frozenset[str], *, identified: bool, 
 
 
 def read(body: bytes) -> tuple[Act, Message]:
-    """The act in a body, and the request of its method.
+    """Read the act in a body, and the request of its method.
 
     Raises:
-        Refused: there is none, or a field of it is wrong.
+        Refused: there is no such act, or a field of it is invalid.
     """
     try:
         fields: Any = json.loads(body)
@@ -214,15 +216,6 @@ def read(body: bytes) -> tuple[Act, Message]:
         return chosen, ParseDict({**fields, **chosen.fixed}, chosen.request())
     except (ParseError, RecursionError) as error:
         raise Refused(f"{name}: {error}") from None
-
-
-def _address(request: web.Request) -> str:
-    """The caller's address, as gRPC writes it."""
-    peer = request.transport.get_extra_info("peername") if request.transport is not None else None
-    if not isinstance(peer, tuple):
-        return "unix:"
-    host, port = peer[:2]
-    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
 
 
 def _failed(failure: CallError) -> web.Response:

@@ -1,4 +1,4 @@
-"""Details of one thing for the page, and the heat map of all nodes of a partition."""
+"""Details of one object for the page, and the heat map of all nodes of a partition."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -37,16 +37,16 @@ from licorne_server.process.fair import TimeSlices
 from licorne_server.reads.explaining import explain_message
 from licorne_server.reads.sources import Sources
 from licorne_server.store.configurations.revisions import Revision, Revisions
-from licorne_server.wire.features import names, rows
+from licorne_server.wire.features import names
 
 MAX_RESOURCES = 8
 """Most resources that a heat map shows."""
 
 MAX_ATTRIBUTES = 200
-"""Names of attributes that are looked at for groups of nodes."""
+"""Most names of attributes that are examined for groups of nodes."""
 
 MAX_GROUPS = 64
-"""Values of an attribute that nodes are offered to be grouped by, at most."""
+"""Most values of an attribute by which nodes can be grouped."""
 
 FIRST = ("vcore", "memory")
 """Resources that are shown first."""
@@ -62,9 +62,9 @@ class Heats:
         self._together = Together[bytes]()
 
     async def of(self, partition: PartitionName, by: str) -> bytes:
-        """The heat map of a partition, grouped by an attribute or not, made unless there is a fresh one.
+        """The heat map of a partition, grouped by an attribute or not, from the cache if it is fresh.
 
-        The slices are of a peer of its own, so that the first caller delays no other.
+        The time slices are charged to a separate peer, so that the first caller is not charged for others.
         """
         return await self._together.get((partition, by), partial(self._make, partition, by))
 
@@ -82,12 +82,12 @@ class Heats:
 
 
 class Groups:
-    """The nodes by an attribute, and the attributes that nodes may be grouped by."""
+    """Groups of nodes by an attribute, and the attributes by which nodes can be grouped."""
 
     def __init__(self, by: str) -> None:
-        """Group by that attribute; empty for none."""
+        """Group by the attribute `by`; empty for none."""
         self.groups: list[str] = []
-        """The values of the attribute, in the order in which they came; empty for nodes without it."""
+        """The values of the attribute, in order of appearance; an empty one for nodes without it."""
         self._by = by
         self._indexes: dict[str, int] = {}
         self._nodes = 0
@@ -116,7 +116,7 @@ class Groups:
         return [index]
 
     def attributes(self) -> list[str]:
-        """The names that most nodes have, with few values, but more than one."""
+        """The attributes that most nodes have, and that have more than one value, but few."""
         return sorted(
             name
             for name, values in self._values.items()
@@ -131,7 +131,7 @@ def _cells(
     resources: tuple[str, ...],
     groups: Groups,
 ) -> Iterator[str | None]:
-    """The cells of a map as JSON, made node by node; at the end of each is the index of its group."""
+    """The cells of a map as JSON, one node at a time; each ends with the index of its group."""
     for name in names:
         cell = None
         if name is not None:
@@ -166,7 +166,7 @@ def queue_detail(views: Views, partition: PartitionName, path: str) -> JsonObjec
 def in_rest_form(
     form: Callable[[Views, PartitionName, str], JsonObject], part: str
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """The handler for one thing in its REST form; `part` of the path is its name."""
+    """The handler for one object in its REST form; `part` of the path has its name."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
         asked, maker = Asked(request), Maker.of(request)
@@ -193,8 +193,8 @@ async def explain(request: web.Request) -> web.StreamResponse:
     views, partition = asked.views, asked.partition
     [report] = await maker.all(views.explain(partition, asked.name("app"), asked.query("key")))
     message = explain_message(report, visible_to(request))
-    for explained in rows("EXPLAINED"):
-        await maker.all(explained(views, partition, message, asked.sources.now()))
+    for explained in asked.sources.explained:
+        await maker.all(explained(partition, message, asked.sources.now()))
     shown = MessageToDict(message, always_print_fields_with_no_presence=True)
     record = views.preemption(partition, report.app_id, report.key)
     if report.is_victim and record is not None:
@@ -217,7 +217,7 @@ async def heat(heats: Heats, request: web.Request) -> web.StreamResponse:
 
 
 async def preemption_sums(request: web.Request) -> web.StreamResponse:
-    """The victims that are kept, by their queue and the queue that they were stopped for."""
+    """The recorded victims, by their queue and the queue for which they were stopped."""
     asked, maker = Asked(request), Maker.of(request)
     sums = Losses()
     await maker.all(sums.steps(asked.views.preemptions(asked.partition)))
@@ -263,7 +263,7 @@ class Losses:
 
 
 async def config_revisions(request: web.Request) -> web.StreamResponse:
-    """The configurations that an RM had, the latest first, as far as they are kept."""
+    """The retained configurations of an RM, the latest first."""
     asked = Asked(request)
     rm_id = asked.views.rm(asked.query("rm")).rm_id
     found = asked.sources.revisions(rm_id) or Revisions(rm_id=rm_id)
@@ -283,7 +283,7 @@ async def config_revisions(request: web.Request) -> web.StreamResponse:
 
 
 async def config_revision(request: web.Request) -> web.StreamResponse:
-    """The text of the configuration that has the number `revision`; without it of the one in force."""
+    """The text of the configuration with the number `revision`; without it, of the one in force."""
     asked = Asked(request)
     rm = asked.views.rm(asked.query("rm"))
     found = asked.sources.revisions(rm.rm_id)
@@ -300,7 +300,7 @@ async def config_revision(request: web.Request) -> web.StreamResponse:
 
 
 async def config(request: web.Request) -> web.StreamResponse:
-    """The running configuration of an RM as it was submitted, with comments."""
+    """The running configuration of an RM in its submitted form, with comments."""
     asked = Asked(request)
     async with slice_for(request):
         rm = asked.views.rm(asked.query("rm"))

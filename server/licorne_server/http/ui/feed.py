@@ -1,9 +1,9 @@
-"""Live feed: one look for all viewers, while there are any, and server-sent events.
+"""Live feed: the state is read once for all viewers, while there are any, and sent as server-sent events.
 
-A look is made after a change, at most once a second, and looks take at most one part in `BUDGET` of a
-core. A viewer gets one message at a time. Its only state is its version: a slow viewer gets fewer
-messages, each with all changes since the last. A message is made in slices, once for all viewers with
-the same rights and version (`Renderings`), and sent in chunks.
+The state is read (a *look*) after a change, at most once a second, and looks take at most one part in
+`BUDGET` of a core. A viewer gets one message at a time. Its only state is its version: a slow viewer gets
+fewer messages, each with all changes since the last. A message is made in time slices, once for all viewers
+with the same rights and version (`Renderings`), and sent in chunks.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from licorne_server.process.loop import stop_task
 from licorne_server.reads.sources import Sources
 
 PEER = "page"
-"""Peer of the slices for a rendering that is the same for all."""
+"""Peer whose time slices make renderings that are the same for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Rendering:
     """Changes from one version of a board to another, as chunks of JSON."""
 
     version: int
-    """Version of the board with these changes."""
+    """Version of the board that includes these changes."""
     chunks: tuple[bytes, ...]
 
 
@@ -58,7 +58,7 @@ class Renderings:
     """Makes messages to viewers in slices, and caches the latest."""
 
     def __init__(self, time_slices: TimeSlices) -> None:
-        """Make renderings in these time slices."""
+        """Make renderings in `time_slices`."""
         self._time_slices = time_slices
         self._together = Together[Rendering]()
         self.forget = self._together.forget
@@ -79,10 +79,10 @@ class Renderings:
 log = structlog.get_logger("core.http.ui.feed")
 
 LOOK_SECONDS = 1.0
-"""Least seconds between two looks."""
+"""Minimum seconds between two looks."""
 
 WHOLE_SECONDS = 5.0
-"""Least seconds between two looks that skip nothing."""
+"""Minimum seconds between two looks that skip nothing."""
 
 BUDGET = 125.0
 """Length of the pause after a look, in durations of the look."""
@@ -100,7 +100,7 @@ class TooManyViewers(Exception):
 
 
 class Feed:
-    """The board that all viewers see, and the task that keeps it up to date."""
+    """The board that all viewers share, and the task that updates it."""
 
     def __init__(self, sources: Sources, mirrors: Mirrors | None = None) -> None:
         """Idle until there is a viewer. With `mirrors` the board has the RMs of other members, too."""
@@ -159,7 +159,7 @@ class Feed:
                 yield chunk
 
     async def close(self) -> None:
-        """Tell all viewers that the server is about to stop, and stop the looks."""
+        """Notify all viewers that the server is about to stop, and stop the looks."""
         self._closed = True
         self._tell()
         await stop_task(self._task)
@@ -202,7 +202,7 @@ class Feed:
             self._tell()
 
     async def _look_again_and_again(self) -> None:
-        """Look after each change, and later at the skipped parts."""
+        """Look after each change, and later again at the skipped parts."""
         mirrors = self._mirrors
         looker = Looker(self._sources, self._board, mirrors)
         loop = asyncio.get_running_loop()
@@ -215,7 +215,7 @@ class Feed:
         while True:
             figures = self._sources.figures()
             others = None if mirrors is None else mirrors.follow()
-            now = (figures.commands, figures.turns, figures.rms, others)
+            now = (figures.commands, figures.turns, figures.rms, others, self._sources.verdicts.latest)
             spent = 0.0
             if now != whole and loop.time() - whole_at >= WHOLE_SECONDS:
                 spent = await self._look(looker.look(figures.rms, whole=True))
@@ -254,7 +254,7 @@ def _event(name: str, members: str) -> bytes:
 
 
 def _framed(event: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """An event with additional members; a short event is one piece."""
+    """An event whose object gets further members from `chunks`; a short event is one piece."""
     before = event.removesuffix(END)
     for chunk in chunks:
         if len(before) + len(chunk) > CHUNK:

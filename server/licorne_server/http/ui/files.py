@@ -8,7 +8,7 @@ CONTENT_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""The kinds of files that the page is made of."""
+"""Content types of the page's files, by suffix."""
 
 INDEX = "index.html"
 FOLDER = files("licorne_server.http.ui") / "static"
@@ -19,6 +19,3 @@ STATIC = {
     if file.name.endswith(tuple(CONTENT_TYPES))
 }
 """Files of the page by path: fixed at the start, so that no path leads to another file."""
-
-PUBLIC = frozenset({"/", "/ui", "/ui/", *STATIC})
-"""Paths without data of any RM: they need no token."""

@@ -1,4 +1,4 @@
-"""Pages of the page's lists: in their usual order, or in one of the viewer's choice."""
+"""Pages of the page's lists: in their default order, or in one that the viewer chooses."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -19,7 +19,7 @@ Name = TypeVar("Name", bound=str)
 
 
 def order_of(request: web.Request) -> Order | None:
-    """The order that `sort` asks for; None for the usual one."""
+    """The order in the parameter `sort`; None for the default one."""
     sort = text_in(request, "sort")
     return Order(sort) if sort else None
 
@@ -32,9 +32,9 @@ async def by_name(
     name: str,
     finish: Callable[[JsonObject], None],
 ) -> web.StreamResponse:
-    """A page of a list in order of names; the next page begins behind the name `next`.
+    """A page of a list in order of names; the next page begins after the name `next`.
 
-    Rows have their names in the column `name`.
+    The column `name` of a row has its name.
     """
     order = order_of(request)
     if order is not None:
@@ -69,7 +69,7 @@ async def by_place(
     offset = min(MAX_OFFSET, number(request, "offset", 0))
 
     def behind() -> Iterator[T | None]:
-        """Items of the page, with a None wherever the reader may pause."""
+        """Items of the page, with None where the reader may pause."""
         before = offset
         for item in items:
             if item is None or not fits(item):
@@ -98,7 +98,7 @@ async def in_order(
     total: int | None = None,
     finish: Callable[[JsonObject], None] | None = None,
 ) -> web.StreamResponse:
-    """A page of a list in an order of the viewer's choice, behind the cursor `after`."""
+    """A page of a list in an order that the viewer chooses, after the cursor `after`."""
     after = request.query.get("after", "")
     best = Best(items, row, name_of, order, after=after, limit=limit_of(request))
     await maker.all(best.steps())
@@ -111,7 +111,7 @@ async def in_order(
 
 
 def _finished(rows: Iterable[JsonObject], finish: Callable[[JsonObject], None]) -> Iterator[None]:
-    """Complete the rows of a page; those of things that are gone by now stay as they are."""
+    """Complete the rows of a page; rows of removed objects are not changed."""
     for row in rows:
         with suppress(NotFound):
             finish(row)

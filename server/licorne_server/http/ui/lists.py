@@ -14,7 +14,7 @@ from licorne_core.values.errors import shown
 from licorne_core.values.ids import AppId
 from licorne_core.views.applications import AskReport
 from licorne_core.views.nodes import AllocationReport, ReservationReport
-from licorne_core.views.obstacles import Obstacle
+from licorne_core.views.obstacles import FirstObstacle
 from licorne_server.http.json_apps import allocation_json, ask_json
 from licorne_server.http.pages import API, MAX_LOOKED_AT, Maker, number, one_of, text_in, wanted
 from licorne_server.http.routes import APP_STATES
@@ -34,17 +34,17 @@ from licorne_server.http.units import Asked, milliseconds, rm_asked
 from licorne_server.wire.features import PageList, table
 
 MOST_HOLDERS = 3
-"""Reservations of a node that the list of nodes shows."""
+"""Reservations of a node that the list of nodes shows, at most."""
 
-NOTHING = Obstacle("")
+NOTHING = FirstObstacle("")
 
 
 async def applications(request: web.Request) -> web.StreamResponse:
-    """Applications by id, behind `after`.
+    """Applications by id, after `after`.
 
     `state` is active, rejected or completed, `status` the state of the application. `queue` is a
     queue and includes all queues below. `user` is a user, `group` the group whose limits apply. `waiting`
-    selects applications with pending asks, `reason` those whose first ask has an obstacle of that code.
+    selects applications with pending asks, `reason` those whose first ask has an obstacle with that code.
     `q` is searched in ids and users.
     """
     asked, maker = Asked(request), Maker.of(request)
@@ -79,14 +79,14 @@ async def applications(request: web.Request) -> web.StreamResponse:
 
 
 def _reason_of(row: JsonObject) -> dict[str, str]:
-    """The reason in a row; its text is made only for rows that are shown."""
+    """The columns of a row's reason; the text is made only for shown rows."""
     return cast(dict[str, str], row["reason"])
 
 
 async def asks(request: web.Request) -> web.StreamResponse:
-    """The asks of an application in the order of the pass, from `offset` on.
+    """The asks of an application in scheduling order, from `offset` on.
 
-    `reason` selects those with an obstacle of that code.
+    `reason` selects those with an obstacle with that code.
     """
     asked, maker = Asked(request), Maker.of(request)
     views, partition, app = asked.views, asked.partition, asked.name("app")
@@ -135,9 +135,9 @@ async def allocations(request: web.Request) -> web.StreamResponse:
 
 
 async def nodes(request: web.Request) -> web.StreamResponse:
-    """Nodes by id, behind `after`.
+    """Nodes by id, after `after`.
 
-    `state` is all, schedulable, drained, which stands for not schedulable, cordoned or reserved.
+    `state` is all, schedulable, drained (not schedulable), cordoned or reserved.
     `attribute` is a name and a value with ``=`` between them, and selects nodes that have both.
     """
     asked, maker = Asked(request), Maker.of(request)
@@ -193,7 +193,7 @@ async def allocations_on(request: web.Request) -> web.StreamResponse:
 
 
 async def usage(request: web.Request) -> web.StreamResponse:
-    """Users or groups by name, behind `after`; `kind` is user or group."""
+    """Users or groups by name, after `after`; `kind` is user or group."""
     asked, maker = Asked(request), Maker.of(request)
     views, partition = asked.views, asked.partition
     kind, text = one_of(request, "kind", ("user", "group")), wanted(request)
@@ -230,7 +230,7 @@ async def preemptions(request: web.Request) -> web.StreamResponse:
 
 
 def _number_of(row: JsonObject) -> str:
-    """The number of a row as a text in the order of numbers."""
+    """The number of a row, padded so that texts sort like numbers."""
     return f"{row['number']:020}"
 
 
@@ -288,7 +288,7 @@ async def events(request: web.Request) -> web.StreamResponse:
     """Events of `rm` from the id `start` on, oldest first, each with its id.
 
     `type` selects a type of object, `q` is searched in ids, message and detail. `next` is the first
-    id of the next page. After a change of `instance` the ids have started over.
+    id of the next page. After a change of `instance` ids have started over.
     """
     asked, maker = Asked(request), Maker.of(request)
     log = asked.sources.events.get(rm_asked(request))
@@ -350,8 +350,8 @@ ROUTES = [
     *(web.get(f"{_PARTITION}/{path}", _listed(shown)) for path, shown in table("PAGE_LISTS").items()),
     web.get(API + "/events", events),
 ]
-"""All paths. All lists take `limit`, and `q`, which is searched in names.
+"""All paths. All lists accept `limit`, and `q`, which is searched in names.
 
-All but that of events take `sort`, a column of their rows or an amount in one (``pending.vcore``), with
-a ``-`` in front for descending order. `after` is then the `next` of the page before.
+All except that of events accept `sort`, a column of their rows or an amount in one (``pending.vcore``), with
+a ``-`` in front for descending order. `after` is then the `next` of the previous page.
 """

@@ -15,17 +15,17 @@ from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.views.partitions import RmReport
 from licorne_server.http.stream import enclosed, encode
 from licorne_server.http.ui.mirrors import Mirrors
-from licorne_server.http.ui.rows import Key, partition_row, queue_row, rm_row
+from licorne_server.http.ui.rows import Key, finding_row, partition_row, queue_row, rm_row
 from licorne_server.reads.sources import RmFigures, Sources
 
 Visible = Callable[[str], bool]
 """Tests the right of a viewer to see an RM."""
 
 MAX_GONE = 1_000
-"""Most removed entries that are remembered, for viewers with an older version."""
+"""Most retained removals of entries, for viewers with an older version."""
 
 PART = 256
-"""Entries that are read without a pause."""
+"""Entries that are read without a pause, at most."""
 
 
 @dataclass(slots=True)
@@ -40,11 +40,11 @@ class Board:
     """Entries by key. The first version is 1; a new viewer has version 0."""
 
     def __init__(self) -> None:
-        """Make an empty board."""
+        """Start empty."""
         self.version = 0
         self._round = 0
         self._entries: dict[Key, _Entry] = {}
-        # Partitions whose queues are what they were in the round before.
+        # Partitions whose queues have not changed since the previous round.
         self._unchanged: set[str] = set()
         # The version at which each entry was removed. A viewer with an older version than `_kept`
         # needs everything anew.
@@ -53,10 +53,10 @@ class Board:
         self._changed = False
 
     def begin(self) -> None:
-        """Begin a round, in which every existing entry is put."""
+        """Begin a round, in which every existing entry is put or kept."""
         self._round += 1
         self._unchanged.clear()
-        # The first round makes a version even if there is nothing: that is something to tell.
+        # The first round makes a version even without entries: viewers need one.
         self._changed = self.version == 0
 
     def put(self, key: Key, row: dict[str, object]) -> None:
@@ -70,7 +70,7 @@ class Board:
         self._gone.pop(key, None)
 
     def keep(self, partition: str) -> None:
-        """Keep all queue entries of a partition in this round."""
+        """Retain all queue entries of a partition in this round."""
         self._unchanged.add(partition)
 
     def end(self) -> Iterator[None]:
@@ -93,7 +93,7 @@ class Board:
             self.version += 1
 
     def since(self, version: int, visible: Visible | None) -> Iterator[str]:
-        """Changes from a version to the present one, as members of a JSON object, piece by piece.
+        """Changes since a version, as members of a JSON object, piece by piece.
 
         `visible` tests the rights of the viewer; None for all rights. The reader may pause after
         every piece. Pieces may be empty.
@@ -109,7 +109,7 @@ def _pieces(
     versions: tuple[int, int, bool],
     visible: Visible | None,
 ) -> Iterator[str]:
-    """The members of the object; `versions` has old, new, and True for all."""
+    """The members of the object; `versions` are the old and the new one, and True for all entries."""
     have, now, whole = versions
     yield f'"version":{now},"whole":{encode(whole)}'
     lists: dict[str, list[str]] = {}
@@ -125,7 +125,7 @@ def _pieces(
 
 
 def _is_visible(key: Key, visible: Visible | None) -> bool:
-    """True for an entry that the viewer may see; everybody may see those of no RM."""
+    """True for an entry that the viewer may see; entries without an RM are visible to all."""
     return visible is None or not key.rm or visible(key.rm)
 
 
@@ -135,16 +135,16 @@ of a share is for other RMs. The deepest queues beyond the share of an RM are le
 
 
 class _Seen(NamedTuple):
-    """Number of shown queues of a partition; `cut` is True if others were left out."""
+    """Number of shown queues of a partition; `cut` is True if some were left out."""
 
     queues: int
     cut: bool
 
 
 def shares(wanted: Mapping[RmId, int], room: int) -> dict[RmId, int]:
-    """Share of the room for each RM: its demand, or an equal part of the rest.
+    """Share of the room for each RM: its demand, or an equal part of the remainder.
 
-    The smallest demands come first, so that the others share the surplus.
+    The smallest demands are served first, so that the others share the surplus.
     """
     given: dict[RmId, int] = {}
     for rm_id in sorted(wanted, key=lambda rm_id: wanted[rm_id]):
@@ -157,11 +157,11 @@ class Looker:
     """Puts RMs, partitions and queues on a board; skips the queues of idle partitions."""
 
     def __init__(self, sources: Sources, board: Board, mirrors: Mirrors | None = None) -> None:
-        """Start without a look. What `mirrors` have of other members is put as well."""
+        """Start without a look. Rows of other members in `mirrors` are put as well."""
         self._sources = sources
         self._mirrors = mirrors
         self._board = board
-        # What was seen of each partition, and by what one would tell that something has happened.
+        # For each partition, a value that changes with its activity, and the result of the last look.
         self._seen: dict[PartitionName, tuple[object, _Seen]] = {}
 
     def look(self, rms: Sequence[RmFigures], *, whole: bool) -> Iterator[None]:
@@ -192,6 +192,10 @@ class Looker:
             for name in rm.partitions:
                 with suppress(NotFound):
                     room -= yield from self._look_at(rm, name, seen.get(name), room)
+        member = "" if sources.members is None else sources.members.name
+        for finding in sources.verdicts.latest:
+            row = finding_row(finding, member)
+            board.put(Key("findings", finding.rm_id, "", str(row["id"])), row)
         if mirrors is not None:
             here = {rm.rm_id for rm in reports}
             for number, (key, entry) in enumerate(mirrors.rows(here, most), 1):
@@ -201,7 +205,7 @@ class Looker:
         yield from board.end()
 
     def _put_events(self, rm_id: RmId) -> None:
-        """Put the range of events, of which viewers fetch the new ones."""
+        """Put the range of event ids, by which viewers fetch new events."""
         with suppress(NotFound):
             log = self._sources.events.get(rm_id)
             row = {"rm": rm_id, "instance": log.instance, "next": log.next_id}

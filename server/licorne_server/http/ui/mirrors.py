@@ -1,7 +1,7 @@
-"""The boards of the other members, each followed over its feed while anybody looks at the page.
+"""The boards of the other members, each followed over its feed while the page has viewers.
 
-A row is read at a time: a message may have megabytes. A member that is lost keeps its rows for a
-moment, so that a short break does not empty the page; it is named on the page at once.
+Messages are read row by row, as one may have megabytes. The rows of a lost member stay for a
+moment, so that a short break does not empty the page; the member is named on the page at once.
 """
 
 import asyncio
@@ -14,15 +14,16 @@ import structlog
 
 from licorne_core.values.ids import PartitionName, rm_of
 from licorne_server.http.pages import API, Maker
-from licorne_server.http.ui.rows import Key
+from licorne_server.http.ui.rows import Key, finding_row
 from licorne_server.process.fair import TimeSlices
 from licorne_server.reads.members import OK, Members, Unreachable
+from licorne_server.reads.verdict import Finding, Severity
 from licorne_server.store.coordination.store import Member, MemberId
 
 log = structlog.get_logger("core.http.ui.mirrors")
 
 PEER = "mirrors"
-"""Peer of the slices in which messages of other members are read."""
+"""Peer whose time slices read messages of other members."""
 
 MAX_EVENT = 32 * 1024 * 1024
 """Bytes of one message of a member, at most."""
@@ -34,7 +35,7 @@ SILENCE_SECONDS = 15.0
 """Seconds without a message, three beats, after which a member is lost."""
 
 FIRST_SECONDS = 2.0
-"""Seconds that the first look waits for the other members."""
+"""Seconds for which the first look waits for the other members."""
 
 RETRY_SECONDS = 1.0
 """Seconds between two tries to follow a member."""
@@ -50,6 +51,7 @@ Row = dict[str, Any]
 _KEYS: dict[str, Callable[[Row], Key]] = {
     "rms": lambda row: Key("rms", str(row["id"])),
     "logs": lambda row: Key("logs", str(row["rm"])),
+    "findings": lambda row: Key("findings", str(row["rm"]), "", str(row["id"])),
     "partitions": lambda row: Key("partitions", str(row["rm"]), str(row["name"])),
     "queues": lambda row: Key(
         "queues", rm_of(PartitionName(str(row["partition"]))), str(row["partition"]), str(row["path"])
@@ -64,9 +66,9 @@ class Mirror:
     member: Member
     rows: dict[Key, Row]
     problem: str
-    """The reason why they are missing or old; empty while all is well."""
+    """The reason why the rows are missing or outdated; empty without a problem."""
     version: int
-    """Rises with each change."""
+    """Number that rises with each change."""
     told: asyncio.Event
     """Set when there are rows, or a problem."""
 
@@ -79,11 +81,11 @@ class Mirror:
         self._task = asyncio.create_task(self._follow_on(), name=f"mirror of {member.name}")
 
     def stop(self) -> None:
-        """Follow the member no more."""
+        """Stop following the member."""
         self._task.cancel()
 
     async def _follow_on(self) -> None:
-        """Follow, and come back when the connection was lost."""
+        """Follow the member, and reconnect after the connection was lost."""
         while True:
             name = self.member.name
             try:
@@ -105,7 +107,7 @@ class Mirror:
             await asyncio.sleep(RETRY_SECONDS)
 
     def _drop(self) -> None:
-        """Drop the rows of a member that is still lost."""
+        """Drop the rows, if the member is still lost."""
         if self.problem:
             self.rows = {}
             self.version += 1
@@ -119,14 +121,14 @@ class Mirror:
         """Name and data of each event.
 
         Raises:
-            Unreachable: the member does not answer, or sends nothing any more.
+            Unreachable: the member does not answer, or has stopped sending.
         """
         member, members = self.member, self._members
         async with members.answer(member, f"{API}/feed", members.own_right) as answer:
             if answer.status != OK:
                 raise Unreachable(member, f"answers with the status {answer.status}")
             text, searched = bytearray(), 0
-            async with aclosing(members.chunks(member, answer, pause=SILENCE_SECONDS)) as chunks:
+            async with aclosing(answer.chunks(pause=SILENCE_SECONDS)) as chunks:
                 async for chunk in chunks:
                     text += chunk
                     while (end := text.find(END, searched)) >= 0:
@@ -138,7 +140,7 @@ class Mirror:
                         raise Unreachable(member, f"sends a message of more than {MAX_EVENT} bytes")
 
     def _take(self, data: str) -> Iterator[None]:
-        """Take the rows of a change, one at each step."""
+        """Apply the rows of a change, one at each step."""
         rows = self.rows
         for kind, value in items_of(data):
             yield
@@ -158,7 +160,7 @@ def _event(text: str) -> tuple[str, str]:
 
 
 def items_of(text: str) -> Iterator[tuple[str, Any]]:
-    """The members of a JSON object, without blanks; those of a list one by one.
+    """The members of a JSON object, parsed one by one; the items of a list are yielded singly.
 
     Raises:
         ValueError, IndexError: the text is no such object.
@@ -181,10 +183,10 @@ def items_of(text: str) -> Iterator[tuple[str, Any]]:
 
 
 class Mirrors:
-    """The mirrors of all other members, while anybody looks."""
+    """The mirrors of all other members, while there are viewers."""
 
     def __init__(self, members: Members, time_slices: TimeSlices) -> None:
-        """Follow nobody yet."""
+        """Follow no members yet."""
         self._members = members
         self._time_slices = time_slices
         self._mirrors: dict[MemberId, Mirror] = {}
@@ -195,7 +197,7 @@ class Mirrors:
         return len(self._mirrors)
 
     def follow(self) -> object:
-        """Follow the members that are there now; returns a sign that changes with their rows."""
+        """Follow the present members; returns a value that changes with their rows."""
         others = {member.id: member for member in self._members.others()}
         for gone in self._mirrors.keys() - others.keys():
             self._mirrors.pop(gone).stop()
@@ -205,7 +207,7 @@ class Mirrors:
         return [(one, mirror.version) for one, mirror in self._mirrors.items()]
 
     async def first(self) -> None:
-        """Wait a moment until all members have told their rows."""
+        """Wait at most `FIRST_SECONDS` until all members have sent their rows."""
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_SECONDS):
                 for mirror in list(self._mirrors.values()):
@@ -216,7 +218,7 @@ class Mirrors:
         known = set(here)
         for mirror in list(self._mirrors.values()):
             rows = {key: row for key, row in mirror.rows.items() if key.rm not in known}
-            known.update(key.rm for key in rows)
+            known.update(key.rm for key in rows if key.rm)
             left_out = set([key for key in rows if key.kind == "queues"][most:])
             cut = {key.partition for key in left_out}
             for key, row in rows.items():
@@ -224,11 +226,14 @@ class Mirrors:
                     yield key, {**row, "cut": True}
                 elif key not in left_out:
                     yield key, row
-            if mirror.problem:
+            if mirror.problem or not mirror.told.is_set():
                 name = mirror.member.name
-                yield Key("missing", "", "", name), {"name": name, "reason": mirror.problem}
+                text = mirror.problem or f"member {name} has not answered yet"
+                severity = Severity.DEGRADED if mirror.problem else Severity.OK
+                row = finding_row(Finding(severity, "member", text, name), "")
+                yield Key("findings", "", "", str(row["id"])), row
 
     def stop(self) -> None:
-        """Follow nobody any more."""
+        """Stop following all members."""
         while self._mirrors:
             self._mirrors.popitem()[1].stop()

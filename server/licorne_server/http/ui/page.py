@@ -1,4 +1,4 @@
-"""The page itself: its files and the headers that keep it safe, its feed, and its search by names."""
+"""The page itself: its files and their security headers, its feed, and its search by name."""
 
 import gzip
 import hashlib
@@ -14,8 +14,8 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, rm_of
 from licorne_core.views import Views
 from licorne_server.http.identity import role_of, visible_to
-from licorne_server.http.merging import parts_of
 from licorne_server.http.pages import ACT, API, Maker, wanted
+from licorne_server.http.places import parts_of
 from licorne_server.http.routes import APP_STATES
 from licorne_server.http.stream import (
     BY_MEMBER,
@@ -35,19 +35,19 @@ from licorne_server.http.units import milliseconds
 from licorne_server.reads.sources import SOURCES, Sources
 
 HITS = 20
-"""Hits of a kind that are shown at most."""
+"""Hits of a kind that are shown, at most."""
 
 PART = 64
-"""Names that are looked at in one step."""
+"""Names that are compared in one step."""
 
 MAX_NAMES = 500_000
-"""Most names that are read for one search. After them the answer is marked as incomplete."""
+"""Most names that are read for one search. Beyond them the answer is marked as incomplete."""
 
 
 async def search(request: web.Request) -> web.StreamResponse:
     """Up to 20 objects of each kind whose names contain the text `q`; case does not matter.
 
-    Each has its state, and an application its queue and user; one that has ended its time too.
+    Each has its state, an application also its queue and user, and an ended one its time.
     """
     text = wanted(request)
     if not text:
@@ -65,21 +65,21 @@ async def search(request: web.Request) -> web.StreamResponse:
 
 
 def _read_hits(body: bytes) -> tuple[list[JsonObject], bool]:
-    """The hits of another member, and if they are all; raises ValueError or KeyError for others."""
+    """The hits of another member, and if they are complete; raises ValueError or KeyError otherwise."""
     answer = json.loads(body)
     hits = [{name: hit[name] for name in HIT} for hit in answer["hits"]]
     return hits, answer["complete"] is True
 
 
 HIT = ("kind", "partition", "name", "id", "state", "queue", "user", "finished")
-"""The members of a hit. `id` is what the RM calls an application that has ended, and `name` its name here."""
+"""The members of a hit. For an ended application `id` is the RM's, and `name` its unique name here."""
 
 
 class Search:
     """One search."""
 
     def __init__(self, views: Views, text: str, visible: Callable[[str], bool]) -> None:
-        """Search a text in lower case, in the partitions of RMs that are `visible`."""
+        """Search for a lower-case text in the partitions of RMs that are `visible`."""
         self.hits: list[JsonObject] = []
         self.complete = True
         self._views = views
@@ -104,14 +104,14 @@ class Search:
                 yield
 
     def add(self, hits: Iterable[JsonObject], *, complete: bool) -> None:
-        """Add the hits of another member; `complete` is True if these are all."""
+        """Add the hits of another member; `complete` is False if there are more."""
         for hit in hits:
             if self._has_room(str(hit["kind"])):
                 self.hits.append(hit)
         self.complete = self.complete and complete
 
     def _find(self, kind: str, partition: PartitionName, name: str) -> None:
-        """Add a hit with what tells it from others; one that is gone by now is none."""
+        """Add a hit with its distinguishing fields; a removed object is skipped."""
         if self._has_room(kind):
             with suppress(NotFound):
                 more = self._more_of(kind, partition, name)
@@ -137,7 +137,7 @@ class Search:
         return {**about, "finished": milliseconds(app.finished_time)}
 
     def _names_of(self, partition: PartitionName) -> Iterator[tuple[str, PartitionName, str | None]]:
-        """All names in a partition, with None wherever the reader may pause."""
+        """All names in a partition, with None where the reader may pause."""
         views = self._views
         yield "", partition, None
         with suppress(NotFound):
@@ -154,7 +154,7 @@ class Search:
 
 
 HEADERS = {
-    # Nothing runs and nothing is loaded but what the page itself brings, and no text becomes HTML.
+    # Only the page's own files are loaded and run, and no text becomes HTML.
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -170,7 +170,7 @@ HEADERS = {
 
 
 class _File(NamedTuple):
-    """A file of the page in the forms that are sent."""
+    """A file of the page, plain and compressed."""
 
     content_type: str
     plain: bytes
@@ -181,8 +181,11 @@ class _File(NamedTuple):
 class Page:
     """Serves the page and its requests."""
 
+    PUBLIC = frozenset({"/", "/ui", "/ui/", *STATIC})
+    """Paths without data of RMs, which need no token."""
+
     def __init__(self, sources: Sources) -> None:
-        """Answer from these sources; the files are read once."""
+        """Answer from `sources`; the files are read once."""
         self._sources = sources
         self._own = Feed(sources)
         members = sources.members
@@ -208,7 +211,7 @@ class Page:
         app.on_shutdown.append(self._stop)
 
     async def home(self, request: web.Request) -> web.StreamResponse:
-        """Redirect to the page, by a relative path, so that a proxy may add a prefix."""
+        """Redirect to the page, by a relative path, as a proxy may add a prefix."""
         raise web.HTTPFound("ui" if request.path == "/" else "../ui", headers=HEADERS)
 
     async def file(self, request: web.Request) -> web.StreamResponse:
@@ -230,9 +233,9 @@ class Page:
         return web.Response(body=file.plain, headers=headers)
 
     async def feed(self, request: web.Request) -> web.StreamResponse:
-        """Server-sent events of the feed, until the viewer leaves.
+        """Server-sent events of the feed, until the viewer disconnects.
 
-        Another member gets those of the RMs that are served here.
+        Another member gets only events of RMs that are served here.
         """
         feed = self._own if BY_MEMBER in request else self._feed
 

@@ -13,12 +13,13 @@ from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, renamed
 from licorne_core.views.nodes import AllocationReport, NodeReport, ReservationReport, StayReport
-from licorne_core.views.obstacles import Obstacle
+from licorne_core.views.obstacles import FirstObstacle
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_core.views.readings import Numbers
 from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import mark_json, milliseconds, reports_of
+from licorne_server.reads.verdict import OF_MEMBER, Finding
 from licorne_server.wire.features import PageList, names, table
 
 R = TypeVar("R")
@@ -34,7 +35,7 @@ class Key(NamedTuple):
 
 
 def _row(report: type[R], own: str, **names: Source) -> Callable[[R], dict[str, object]]:
-    """The function that makes a row of a report: fields of `own` by their names, others renamed."""
+    """Make the function that converts a report to a row: fields in `own` by name, others renamed."""
     sources: dict[str, Source] = {name: name for name in own.split()}
     return renamed(report, {**sources, **names}, {Moment: milliseconds}, dict)
 
@@ -65,6 +66,21 @@ _rm = _row(
 )
 
 
+def finding_row(one: Finding, member: str) -> JsonObject:
+    """One finding of the verdict, as `member` reports it."""
+    of_member = member if one.concern in OF_MEMBER else ""
+    return {
+        "id": f"{of_member}/{one.concern}/{one.name}/{one.rm_id}",
+        "severity": one.severity.word,
+        "concern": one.concern,
+        "name": one.name,
+        "rm": one.rm_id,
+        "text": one.text,
+        "since": milliseconds(one.since),
+        "member": of_member,
+    }
+
+
 def partition_row(partition: PartitionReport, numbers: Numbers, stopped: int, *, cut: bool) -> JsonObject:
     """One partition; `cut` is True if not all of its queues are shown.
 
@@ -92,7 +108,7 @@ def queue_row(partition: PartitionName, queue: QueueReport) -> JsonObject:
 
 _queue = _row(
     QueueReport,
-    # Without headroom: it is another one in all queues whenever something happens in one.
+    # Without headroom, which would change in all queues whenever one changes.
     "path parent state guaranteed max allocated pending preempting applications",
     leaf="is_leaf",
     managed="is_managed",
@@ -103,11 +119,11 @@ _queue = _row(
 )
 
 
-def application_row(name: str, app: AppReport, obstacle: Obstacle, text: str = "") -> JsonObject:
-    """One application in a list, with the name by which it is found.
+def application_row(name: str, app: AppReport, obstacle: FirstObstacle, text: str = "") -> JsonObject:
+    """One application in a list, with the name that identifies it.
 
-    The name of an ended application is not its id, which another application may have. The reason
-    is the obstacle of its first ask, with `text` in words, which lists add to rows that are shown.
+    The name of an ended application differs from its id, which another application may have. The reason
+    is the obstacle of its first ask; `text` says it in words, which lists add to shown rows.
     """
     return {
         "name": name,
@@ -133,9 +149,9 @@ _application = _row(
 
 
 def application_detail(
-    name: str, app: AppReport, obstacle: Obstacle, text: str, reservations: Iterable[ReservationReport]
+    name: str, app: AppReport, obstacle: FirstObstacle, text: str, reservations: Iterable[ReservationReport]
 ) -> JsonObject:
-    """One application without its asks and allocations, which come in pages."""
+    """One application without its asks and allocations, which are read in pages."""
     row = application_row(name, app, obstacle, text)
     return {**row, **_detail(app), "reservations": Rows(reservations, reservation_row)}
 
@@ -168,7 +184,7 @@ reservation_row = _row(
 
 
 def row_in_list(shown: PageList) -> Callable[[Any], JsonObject]:
-    """The function that makes a row of a list of an extension."""
+    """Make the function that converts a report in an extension's list to a row."""
     units = {Moment: milliseconds}
     names = {name: (of[0], units[of[1]]) if isinstance(of, tuple) else of for name, of in shown.names.items()}
     return _row(shown.report, shown.own, **names)
@@ -195,12 +211,12 @@ _STAY = names("ALLOCATION_ON_PAGE")
 
 
 def stay_row(stay: StayReport | None) -> JsonObject:
-    """What is said of an allocation that will be preempted, in fields of its row; None for others."""
+    """The fields of a row for an allocation that will be preempted; None for others."""
     return {name: None if stay is None else of(stay) for name, of in _STAY.items()}
 
 
 def node_allocation_row(found: AllocationReport, app: AppReport | None) -> JsonObject:
-    """One allocation on a node, and its application; None for one of another scheduler."""
+    """One allocation on a node, with its application; `app` is None for one of another scheduler."""
     allocation, ask = found.allocation, found.allocation.ask
     return {
         "key": ask.key,
@@ -244,7 +260,7 @@ usage_row = _row(
 
 
 def usage_detail(usage: UsageReport) -> JsonObject:
-    """A user or a group: what waits, applications, each with the group whose limits apply, and queues."""
+    """A user or a group: pending amounts, applications with the group whose limits apply, and queues."""
     return {
         "name": usage.name,
         "pending": dict(usage.pending),
@@ -255,7 +271,7 @@ def usage_detail(usage: UsageReport) -> JsonObject:
 
 
 def _queues_of(usage: QueueUsage) -> Iterator[JsonObject]:
-    """Usage in a queue, and in each below it."""
+    """Usage in a queue, and in each queue below it."""
     yield _queue_usage(usage)
     for child in usage.children:
         yield from _queues_of(child)

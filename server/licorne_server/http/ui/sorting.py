@@ -1,8 +1,8 @@
-"""Lists in an order of the viewer's choice: the best rows behind a cursor, in one bounded pass.
+"""Lists in an order that the viewer chooses: the first rows after a cursor, in one bounded pass.
 
-All rows are made, and only those of a page are kept. So a page costs as much as the list is long, and
-its memory does not depend on that. Rows with equal values are in order of their names, and a cursor
-names value and row: a row whose value does not change is in one page only, whatever else happens.
+All rows are made, and only those of a page are retained. So the time of a page grows with the list, but
+its memory does not. Rows with equal values are in order of their names, and a cursor
+has the value and the name of a row: a row whose value does not change is on exactly one page.
 """
 
 import json
@@ -18,7 +18,7 @@ from licorne_core.values.errors import NotFound, shown
 from licorne_server.http.stream import JsonObject
 
 MAX_SORTED = 100_000
-"""Most items that are put in order. Those behind them are left out, and the answer is marked as cut."""
+"""Most items that are sorted. Further ones are left out, and the answer is marked as cut."""
 
 MAX_CURSOR = 4096
 """Most characters of a cursor."""
@@ -62,11 +62,11 @@ class Order:
         return one[1] < other[1]
 
     def cursor(self, place: Place) -> str:
-        """A text that names a place in this order."""
+        """A text that encodes a place in this order."""
         return urlsafe_b64encode(json.dumps([self.sort, *place]).encode()).decode()
 
     def place(self, cursor: str) -> Place:
-        """The place that a cursor names.
+        """Parse a cursor.
 
         Raises:
             HTTPBadRequest: the text is no cursor of this order.
@@ -82,12 +82,12 @@ _VALUE, _NAME, _ROW = itemgetter(0), itemgetter(1), itemgetter(2)
 
 
 def _member_of(value: JsonObject) -> str:
-    """The member of an object by which it is ordered: a code, or the time of a mark."""
+    """The member by which an object is ordered: a code, or the time of a mark."""
     return "code" if "code" in value else "time"
 
 
 class Best(Generic[T]):
-    """The first rows of a list in an order, behind a cursor."""
+    """The first rows of a list in an order, after a cursor."""
 
     def __init__(
         self,
@@ -99,15 +99,15 @@ class Best(Generic[T]):
         after: str,
         limit: int,
     ) -> None:
-        """Of all items that have a row, behind the cursor `after` or from the first one.
+        """Sort all items that have a row; the page begins after the cursor `after`, or with the first row.
 
-        Rows have distinct names. A slice may end where a None stands in place of an item.
+        Rows have distinct names. A time slice may end at a None in place of an item.
         """
         self.looked_at = 0
         self.found = 0
         """Number of rows on all pages."""
         self.cut = False
-        """True if there are more items than are put in order."""
+        """True if there are more than `MAX_SORTED` items."""
         self._items = items
         self._to_row = to_row
         self._name_of = name_of
@@ -120,10 +120,10 @@ class Best(Generic[T]):
         self._last: Place | None = None
 
     def steps(self) -> Iterator[None]:
-        """Look at all items; the reader may pause at every step.
+        """Read all items; the reader may pause at every step.
 
         Raises:
-            HTTPBadRequest: the order or the cursor does not fit to the rows.
+            HTTPBadRequest: the order or the cursor does not fit the rows.
         """
         for item in self._items:
             if item is not None:
@@ -154,7 +154,7 @@ class Best(Generic[T]):
                 self._trim()
 
     def _trim(self) -> None:
-        """Keep the best rows: a sort is stable, so those of equal values stay in order of their names."""
+        """Retain the first rows: the sort is stable, so rows of equal values stay in order of names."""
         kept = self._kept
         kept.sort(key=_NAME)
         kept.sort(key=_VALUE, reverse=self._order.descending)

@@ -1,7 +1,7 @@
 """The timeline of an application: when each of its asks waited, ran and was stopped, and why.
 
-What is there comes from the core. What has ended comes from the victims' ledger and from the RM's
-event log, as far as they go back.
+Present asks come from the core. Ended ones come from the record of victims and from the RM's
+event log, as far back as these go.
 """
 
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ from licorne_server.http.units import Asked, milliseconds
 from licorne_server.reads.sources import Sources
 
 MAX_ROWS = 500
-"""Asks that are shown, the latest."""
+"""Asks that are shown, at most: the latest."""
 
 MAX_FACTS = 200_000
-"""Facts of the event log that are looked at, the latest."""
+"""Facts of the event log that are examined, at most: the latest."""
 
 PART = 256
-"""Facts that are looked at without a pause."""
+"""Facts that are examined without a pause, at most."""
 
 _ENDS = {
     EventDetail.ALLOC_CANCEL: "released",
@@ -69,7 +69,7 @@ class Timeline:
         self._name = asked.name("app")
         self._app: AppReport = asked.views.application(self._partition, self._name)
         self._victims: dict[str, PreemptionRecord] = {}
-        # The ends of asks that never ran, until the log tells when they came.
+        # The ends of asks that never ran, until their arrival is found in the log.
         self._ends: dict[str, tuple[float, str]] = {}
         self._rows: list[tuple[float, JsonObject]] = []
         self._count = 0
@@ -100,7 +100,7 @@ class Timeline:
                     yield
 
     def _take(self, fact: Fact) -> None:
-        """Add the row of an ask that has ended, if that is what the fact is about."""
+        """Add the row of an ask, if the fact is its end."""
         app_id, finished = self._app.app_id, self._app.finished_time
         if finished and fact.time > finished + 1.0:
             return

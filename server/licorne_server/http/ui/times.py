@@ -1,4 +1,4 @@
-"""The history of a partition and its queues, and of the places of asks, as the page shows them."""
+"""The history of a partition and its queues, and of the positions of asks, for the page."""
 
 from collections.abc import Iterator
 from operator import itemgetter
@@ -22,7 +22,7 @@ SPARK_MINUTES = 60
 
 
 def _span(sources: Sources, track: Track, count: int, length: int) -> Span:
-    """The last part of a track. Its last place may be the present step, which has no sample yet."""
+    """The last part of a track. Its last interval may be the present step, which has no sample yet."""
     present = max(sources.recorder.step, step_of(sources.now()) - 1)
     return Span(track, present, count, length)
 
@@ -30,7 +30,7 @@ def _span(sources: Sources, track: Track, count: int, length: int) -> Span:
 async def history(request: web.Request) -> web.StreamResponse:
     """Samples of a `queue`, or of the partition without it; `span` is hour or day.
 
-    A queue that is looked at is recorded from then on, if it was not.
+    From this request on the queue is recorded, if it was not before.
     """
     asked, maker = Asked(request), Maker.of(request)
     sources, partition, path = asked.sources, asked.partition, text_in(request, "queue").lower()
@@ -59,7 +59,7 @@ def _member(name: str, value: object) -> str:
 
 
 def _object(members: list[str]) -> Verbatim:
-    """An object of members that are JSON already, as very many values are made in slices."""
+    """An object of members that are JSON already; very many values are sent in time slices."""
     return Verbatim(enclosed("{", members, "}"))
 
 
@@ -78,7 +78,7 @@ def _resources(span: Span, track: Track) -> Iterator[str]:
 
 
 def _nodes(span: Span, track: Track) -> Iterator[str | None]:
-    """The number of nodes, and by tenths of use; without a sample there is a null."""
+    """The number of nodes, and numbers by tenths of use; null without a sample."""
     if track.nodes is not None:
         yield _member("count", span.of(track.nodes))
     tenths = []
@@ -102,7 +102,7 @@ def _marks(sources: Sources, partition: PartitionName, span: Span, track: Track)
 
 
 def _preemptions(span: Span, track: Track) -> Iterator[JsonObject]:
-    """A mark for the victims of steps that follow each other."""
+    """A mark for the victims of consecutive steps."""
     count = start = 0
     for place, stopped in enumerate([*span.of(track.stopped), 0], span.first):
         if stopped:
@@ -124,7 +124,7 @@ def _milliseconds(length: int) -> int:
 
 
 async def sparks(request: web.Request) -> web.StreamResponse:
-    """Usage and waiting amounts of a `resource` in the last hour, of all queues that are recorded."""
+    """Usage and waiting amounts of a `resource` in the last hour, of all recorded queues."""
     asked, maker = Asked(request), Maker.of(request)
     sources, resource = asked.sources, text_in(request, "resource") or "vcore"
     last = max(sources.recorder.step, step_of(sources.now()) - 1) // STEPS_OF_MINUTE
@@ -151,7 +151,7 @@ async def sparks(request: web.Request) -> web.StreamResponse:
 
 
 async def standing(request: web.Request) -> web.StreamResponse:
-    """The places of an ask in its queue so far; `key` names the ask. It is followed from then on."""
+    """The recorded positions of the ask `key` in its queue. It is followed from this request on."""
     asked, maker = Asked(request), Maker.of(request)
     name = AskName(asked.partition, AppId(asked.name("app")), AllocationKey(asked.query("key")))
     await maker.once(lambda: asked.views.application(name.partition, name.app_id))

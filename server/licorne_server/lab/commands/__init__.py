@@ -1,1 +1,1 @@
-"""Commands of `licorne` for records, workloads and played RMs."""
+"""Commands of `licorne` for journals, workloads and simulated RMs."""

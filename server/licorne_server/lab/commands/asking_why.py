@@ -1,4 +1,4 @@
-"""The work of `licorne why`: a core of a past moment, the ask in it, and its explanation."""
+"""The work of `licorne why`: replays a core to a past moment, finds the ask, and explains it."""
 
 import argparse
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ from licorne_server.lab.simulation.replaying import replay
 from licorne_server.reads import explaining
 
 MOST_NAMES: Final = 50_000
-"""Names that are compared with one that was not found."""
+"""Names that are compared with an unknown one, at most."""
 MOST_LIKE: Final = 5
 LIKENESS: Final = 0.6
 LONGEST: Final = 64
-"""Characters of a name that are compared."""
+"""Characters of a name that are compared, at most."""
 
 Found = tuple[PartitionName, AppId]
 
@@ -55,7 +55,7 @@ def explain_and_print(args: argparse.Namespace) -> None:
 
 
 def _only_one(views: Views, args: argparse.Namespace, when: str) -> Found:
-    """The one ask of the key that is meant, or else the one victim of that key."""
+    """The one ask with the key, or else the one victim with the key."""
     partitions = _partitions(views, args.partition)
     key = AllocationKey(args.key)
     found: list[Found] = [
@@ -82,7 +82,7 @@ def _only_one(views: Views, args: argparse.Namespace, when: str) -> Found:
 
 
 def _partitions(views: Views, name: str) -> list[PartitionName]:
-    """All partitions, or those of a name, with the RM or without."""
+    """All partitions, or those of a full or bare name."""
     known = views.partitions_made()
     named = [one for one in known if name in ("", one, bare_partition(one))]
     if name and not named:
@@ -92,7 +92,7 @@ def _partitions(views: Views, name: str) -> list[PartitionName]:
 
 
 def _not_there(views: Views, partitions: list[PartitionName], args: argparse.Namespace, when: str) -> str:
-    """A sentence about an ask that was not there, with names that are like its own."""
+    """A sentence about an unknown ask, with similar names."""
     text = f"there was no ask {printable(args.key)} at {when}"
     if args.app:
         text += f" in application {printable(args.app)}"
@@ -118,11 +118,11 @@ def _keys(views: Views, partitions: list[PartitionName], app: str) -> Iterator[s
 
 
 def _like(name: str, names: Iterator[str]) -> str:
-    """``; there: a, b`` with names that are like this one; empty for none."""
+    """``; there: a, b`` with similar names; empty for none."""
     known = list(islice(names, MOST_NAMES))
     name = name[:LONGEST]
     begin = [one for one in known if one.startswith(name)]
-    # To compare all takes minutes: those that begin alike come first.
+    # Comparing all takes minutes: names with the same beginning are compared first.
     some = [one for one in known if one[:2] == name[:2]] or known
     near = begin[:MOST_LIKE] or get_close_matches(
         name, [one[:LONGEST] for one in some[: MOST_NAMES // 10]], n=MOST_LIKE, cutoff=LIKENESS

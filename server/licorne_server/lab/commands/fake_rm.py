@@ -89,15 +89,15 @@ async def play_until_signal(args: argparse.Namespace) -> None:
 
 
 class Sparing(logging.Filter):
-    """Lets a message of a lost connection pass once, and again after `REPEATED_AFTER`, in short."""
+    """Passes the message about a lost connection once, and again after `REPEATED_AFTER`, shortened."""
 
     def __init__(self) -> None:
-        """Start with nothing said."""
+        """Start without a passed message."""
         super().__init__()
         self._said: tuple[object, float] | None = None
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """False for a message that was said just now."""
+        """False for a message that was passed recently."""
         if record.msg != NO_CONNECTION or not isinstance(record.args, tuple):
             return True
         address, reason = record.args

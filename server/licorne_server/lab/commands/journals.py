@@ -1,4 +1,4 @@
-"""What the commands on journals have in common: their arguments, and their failures."""
+"""Common parts of the commands on journals: their arguments, and the report of failures."""
 
 import argparse
 from collections.abc import Callable

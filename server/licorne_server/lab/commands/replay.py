@@ -1,4 +1,4 @@
-"""`licorne replay`: a recorded run through the same core, as it was or with changes."""
+"""`licorne replay`: replays a recorded run in a core, unchanged or with changes."""
 
 import argparse
 from pathlib import Path
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay and print; returns the exit code.
 
-    0: all decisions are those of the journal, whatever changes make of them; 1: it cannot be read;
+    0: without changes all decisions are those of the journal; 1: the journal cannot be read;
     3: there is no such run or RM; 4: an RM cannot have the configuration; 6: decisions differ from
     the journal without any change.
     """
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    # It needs what the server's extra for journals installs.
+    # The module needs packages of the server's extra for journals.
     from licorne_server.lab.commands.replaying import replay_and_print
 
     return replay_and_print(args)

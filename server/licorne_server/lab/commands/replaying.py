@@ -1,4 +1,4 @@
-"""The work of `licorne replay`: both runs, and what is printed of them."""
+"""The work of `licorne replay`: both runs, and their printed comparison."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from licorne_cli.config.files import located
 from licorne_cli.failures import NEEDS_LOOK, OK, NotFoundError, RefusedError, UsageError
 from licorne_cli.output.text import print_json, print_sentence, print_table, printable, say
 from licorne_core.config import load
@@ -34,7 +35,6 @@ from licorne_server.lab.simulation.report import (
     use_rows,
 )
 from licorne_server.lab.simulation.summary import Summary
-from licorne_server.wire.errors import located
 
 LIVE, CHANGED = "live", "with changes"
 
@@ -80,7 +80,7 @@ class _Watching:
         self._keep = keep
 
     def of_live(self, scheduler: Scheduler) -> Sequence[Watcher]:
-        """Measures, and what a run with changes needs to know."""
+        """Measures, and the records that a run with changes needs."""
         measures = self.of_changed(scheduler)
         if not self._keep:
             return measures
@@ -94,7 +94,7 @@ class _Watching:
 
 
 def _changes(args: argparse.Namespace) -> Changes | None:
-    """The changes that the options ask for; None for none."""
+    """The changes in the options; None for none."""
     if args.config is None and not args.nodes:
         if args.rm:
             raise UsageError("--rm goes with --config or --nodes")
@@ -123,7 +123,7 @@ def _configuration(file: Path | None) -> Configuration | None:
 
 
 def _compared(run: Run, until: float, changes: Changes, watching: _Watching, live: Replayed) -> Compared:
-    """The run with changes, beside that without."""
+    """Play the run with changes beside the live one."""
     lives = watching.lives
     assert lives is not None
     lives.close(live.end)

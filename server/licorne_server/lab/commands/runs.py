@@ -18,7 +18,7 @@ from licorne_server.lab.simulation.replaying import NoRun, header_of
 from licorne_server.lab.simulation.report import shown_seconds
 
 FIRST_WORD: Final = 5.0
-"""Seconds until a replay tells its progress, and between two times."""
+"""Seconds until a replay reports its progress, and between two reports."""
 
 
 class Run:
@@ -50,7 +50,7 @@ class Run:
             raise UsageError(f"{folder}: run {self.number}: {printable(str(error))}") from None
 
     def records(self) -> Iterator[Record]:
-        """Its records, from the beginning.
+        """The records of the run, from the beginning.
 
         Raises:
             UsageError: a file cannot be read.
@@ -61,7 +61,7 @@ class Run:
             raise UsageError(f"{error.filename or self._folder}: {error.strerror}") from None
 
     def moment(self, text: str, option: str) -> float:
-        """A time of it in unix seconds, from the text of an option; an empty text is its end.
+        """Read a time of the run from an option, in unix seconds; an empty text means the end.
 
         Raises:
             UsageError: the text is no time, or before the run.
@@ -104,21 +104,21 @@ def shown_moment(time: float) -> str:
 
 
 def torn_text(torn: Torn) -> str:
-    """The end of a journal that is torn, in a sentence."""
+    """A sentence about the end of a torn journal."""
     return f"the journal is whole up to byte {torn.offset:,} of {printable(torn.file)}: {torn.reason}"
 
 
 class Teller:
-    """Tells on stderr how far a replay has come, if it takes long."""
+    """Reports the progress of a long replay on stderr."""
 
     def __init__(self, what: str, start: float) -> None:
-        """Tell of the work `what`; `start` is the beginning of the run, in unix seconds."""
+        """Report the work `what`; `start` is the beginning of the run, in unix seconds."""
         self._what = what
         self._start = start
         self._begun = self._told = monotonic()
 
     def __call__(self, now: float) -> None:
-        """The replay has come to this time."""
+        """Note that the replay has reached this time, in unix seconds."""
         clock = monotonic()
         if clock - self._told >= FIRST_WORD:
             self._told = clock

@@ -9,12 +9,14 @@ from statistics import fmean
 from time import perf_counter
 from typing import Final
 
+from licorne_cli.config.files import located
 from licorne_cli.failures import OK, REFUSED, USAGE, RefusedError, UsageError
 from licorne_cli.output.text import (
     NOTHING,
     counted,
     human_resources,
     print_json,
+    print_sentence,
     print_table,
     say,
     while_read,
@@ -31,10 +33,9 @@ from licorne_server.lab.simulation.rules import load_rules
 from licorne_server.lab.simulation.runs import Config, Run, Setup, Source, play
 from licorne_server.lab.simulation.traces.model import Trace, TraceError
 from licorne_server.lab.simulation.traces.opening import FORMATS, open_trace
-from licorne_server.wire.errors import located
 
 MADE = "load:"
-"""In front of the name of a made load."""
+"""Prefix of the name of a generated load."""
 EXAMPLES = (
     ("licorne simulate jobs.swf", "a trace of a batch system, under the usual policies"),
     (
@@ -48,27 +49,15 @@ EXAMPLES = (
     (f"licorne simulate {MADE}hpc --limit 300 --picture hpc.svg", "a made load, and a picture"),
 )
 USUAL = ("fifo", "priority", "fair", "fair-preempting", "backfill-easy")
-"""Policies that are compared where none are named, as far as this core has them."""
-HEADERS = (
-    "RUN",
-    "WAIT",
-    "WAIT P50",
-    "WAIT P99",
-    "SLOWDOWN",
-    "USED",
-    "BELOW GUARANTEE",
-    "PREEMPTED",
-    "LOST WORK",
-    "GANG TIMEOUTS",
-    "MAKESPAN",
-)
+"""Policies that are compared by default, as far as this core has them."""
+HEADERS = ("RUN", "WAIT", "P50", "P99", "SLOWDOWN", "USED", "MAKESPAN", "CHANGE")
 RECORDED = "as recorded"
 
 
 MOST: Final = 1e6
 """Bound of factors and times in arguments."""
 MOST_REASONS: Final = 3
-"""Reasons for rejections that are shown of a run."""
+"""Reasons for rejections that are shown for a run, at most."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -141,7 +130,10 @@ def run(args: argparse.Namespace) -> int:
     except UsageError as error:
         say(str(error))
         return USAGE
-    except (TraceError, OSError, ValueError) as error:
+    except OSError as error:
+        say(f"licorne simulate: {error.filename}: {error.strerror}")
+        return USAGE
+    except (TraceError, ValueError) as error:
         say(f"licorne simulate: {error}")
         return USAGE
     except RefusedError as error:
@@ -156,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-# From the arguments to what is played.
+# Arguments, workload and runs.
 
 
 def _nodes(text: str) -> NodeKind:
@@ -185,7 +177,7 @@ def _usual() -> list[str]:
 
 
 def _trace(args: argparse.Namespace) -> tuple[Load | None, Trace]:
-    """The trace, and the made load that it is of, if it is one."""
+    """The trace, and the generated load from which it was made, if any."""
     names = [word for word in args.traces if word.startswith(MADE)]
     if not names:
         return None, open_trace([Path(word) for word in args.traces], args.format or "")
@@ -233,7 +225,7 @@ def _text(path: Path) -> str:
 
 
 def _runs(args: argparse.Namespace, source: Source, setup: Setup, configs: Sequence[Config]) -> Iterator[Run]:
-    """Every configuration under every policy; a line on stderr tells the end of each.
+    """Play every configuration under every policy; a line on stderr reports the end of each run.
 
     Raises:
         RefusedError: the core refuses a configuration, or all jobs.
@@ -257,7 +249,7 @@ def _runs(args: argparse.Namespace, source: Source, setup: Setup, configs: Seque
 
 
 def _judge(one: Run) -> None:
-    """Raise RefusedError if there is nothing to show."""
+    """Raise RefusedError if the run has no results."""
     if not one.figures.jobs:
         reasons = ", ".join(_left_out(one)) or "the trace is empty"
         raise RefusedError([f"licorne simulate: no job can be played: {reasons}"])
@@ -266,7 +258,7 @@ def _judge(one: Run) -> None:
         raise RefusedError([f"{one.name}: every job is rejected, the first ones as: {reason}"])
 
 
-# What is printed.
+# Output.
 
 
 def _title(args: argparse.Namespace) -> str:
@@ -289,19 +281,19 @@ def _print(args: argparse.Namespace, setup: Setup, runs: Sequence[Run]) -> None:
     for line in _left_out(runs[0]):
         print(f"left out: {line}")
     print()
-    rows = [_row(one) for one in runs]
+    rows = [_row(one, runs[0]) for one in runs]
     waits = recorded_waits(runs[0].outcome.courses)
     if waits:
         of_trace = (fmean(waits), quantile(waits, 0.5), quantile(waits, 0.99))
         rows.insert(0, [RECORDED, *map(span, of_trace), *[NOTHING] * (len(HEADERS) - 4)])
     print_table(HEADERS, rows)
     print()
-    for line in _notes(runs):
-        print(line)
+    for note in _notes(runs):
+        print_sentence(note)
 
 
-def _row(one: Run) -> list[str]:
-    figures = one.figures
+def _row(one: Run, first: Run) -> list[str]:
+    figures, before = one.figures, first.figures.wait_mean
     return [
         one.name,
         span(figures.wait_mean),
@@ -309,28 +301,36 @@ def _row(one: Run) -> list[str]:
         span(figures.wait_p99),
         f"{figures.slowdown_mean:,.1f}",
         percent(figures.utilisation),
-        span(figures.below_guarantee),
-        f"{figures.preempted:,}",
-        work(figures.resource, figures.lost_work),
-        f"{figures.gang_timeouts:,}",
         span(figures.makespan),
+        f"{(figures.wait_mean - before) / before:+,.0%}" if one is not first and before else NOTHING,
     ]
 
 
 def _notes(runs: Sequence[Run]) -> Iterator[str]:
     """The meaning of the columns and runs, and what went wrong."""
-    resource = runs[0].figures.resource
-    yield "WAIT: mean by job, submission to end without the run time. SLOWDOWN: mean of (wait + run) / run."
+    resource, first = runs[0].figures.resource, runs[0]
+    yield "WAIT: mean by job, submission to end without the run time; P50 and P99 of it."
+    yield "SLOWDOWN: mean of (wait + run) / run."
     yield f"USED: of {resource}, while jobs were submitted. MAKESPAN: until the last job ended."
-    yield "BELOW GUARANTEE: time of queues with less than their guarantee while asks in them waited, in sum."
-    yield f"LOST WORK: {resource} times the hours that preempted members had run."
-    yield "GANG TIMEOUTS: gangs that gave up the room of some members, to try again later."
+    yield f"CHANGE: of WAIT, compared with {first.name}."
+    if first.workload.ignores_memory:
+        yield "The memory that jobs requested is ignored, as the nodes have none: --nodes gives them some."
     for one in runs:
         policy = POLICIES.get(one.name.rpartition(" ")[2])
         if policy is not None:
             made = f"; {policy.of_made}" if one.name == policy.name and one.is_made else ""
             yield f"{one.name}: {policy.summary}{made}"
         figures = one.figures
+        if figures.gang_timeouts:
+            times = counted(figures.gang_timeouts, "time")
+            yield f"{one.name}: gangs kept room idle while members had none, and gave it up {times}"
+        if figures.below_guarantee:
+            below = span(figures.below_guarantee)
+            yield f"{one.name}: queues with waiting asks had less than their guarantee for {below}"
+        if figures.preempted:
+            lost = work(figures.resource, figures.lost_work)
+            victims = counted(figures.preempted, "member")
+            yield f"{one.name}: {victims} stopped for others, after {lost} of {resource}, which is lost"
         if figures.waiting:
             yield f"{one.name}: {counted(figures.waiting, 'job')} never started, or never ended"
         for reason, number in one.outcome.rejections.most_common(MOST_REASONS):

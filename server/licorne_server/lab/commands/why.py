@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> None:
-    # It needs what the server's extra for journals installs.
+    # The module needs packages of the server's extra for journals.
     from licorne_server.lab.commands.asking_why import explain_and_print
 
     explain_and_print(args)

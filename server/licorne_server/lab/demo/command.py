@@ -16,12 +16,11 @@ import grpc
 from licorne import LicorneError
 from licorne.v1.state_pb2 import ExplainRequest, ExplainResponse
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli.connection.channel import NO_RM
 from licorne_cli.nouns.explain import print_explanation
 from licorne_cli.output.text import OutputError, human_bytes, is_terminal, print_sentence, say
-from licorne_cli.screen.picture import MEASURE, Lines
+from licorne_cli.screen.lines import MEASURE, Lines
 from licorne_cli.screen.source import Source
-from licorne_cli.screen.terminal import console_on
-from licorne_cli.screen.top import Watch, Words
 from licorne_cli.screen.tree import Opened, Snapshot
 from licorne_server.commands.server_process import ServerFailed, Usage, running_server
 from licorne_server.lab.demo.planned import RACK_GANG, planned_worlds
@@ -192,9 +191,12 @@ class Spectator:
         while not self.is_over and not await asyncio.to_thread(self._all_there):  # noqa: ASYNC110
             await asyncio.sleep(PICTURE_SECONDS)
         if is_terminal(sys.stdout):
-            words = Words(title=self._title, status=lambda _: self._totals())
-            screen = Watch(self.look, words, interval=PICTURE_SECONDS, encoding=sys.stdout.encoding)
-            await screen.run(max(0.0, self._length - self.seconds))
+            # Imported for nothing else: that takes half a second.
+            from licorne_cli.screen.app import Words, watch
+
+            words = Words(title=self._title, status=lambda _: self._totals(), none=NO_RM)
+            left = max(0.0, self._length - self.seconds)
+            await watch(self.look, words, interval=PICTURE_SECONDS, seconds=left)
         else:
             await self._print_lines()
         self._end = perf_counter()
@@ -205,7 +207,7 @@ class Spectator:
     async def _print_lines(self) -> None:
         """Print a line each second."""
         say("each second, how much of the cores of each cluster is allocated:")
-        lines = Lines(console_on(sys.stdout, pictured=False))
+        lines = Lines()
         while not self.is_over:
             lines.show(await asyncio.to_thread(self.look, None), self.seconds, self._totals())
             await asyncio.sleep(PICTURE_SECONDS)

@@ -1,4 +1,4 @@
-"""The worlds of the demo with plans in time and place: runtimes, large asks to pass by, a gang in one rack.
+"""The worlds of the demo with runtimes, large asks that smaller ones pass, and a gang in one rack.
 
 Nodes stand in racks. `batch` has asks as large as a node, whose starts are planned until one is free.
 `research` has a gang that runs inside one rack or not at all, and one that grows and never ends.
@@ -55,7 +55,7 @@ _TUNING = submission(
 TUNING = replace(
     _TUNING, application=replace(_TUNING.application, gang_min=4, gang_max=len(_TUNING.asks), gang_step=4)
 )
-"""It grows when nothing else of its queue waits."""
+"""It grows when no other ask of its queue waits."""
 
 ROOT = """\
       - name: root

@@ -1,9 +1,9 @@
-"""RMs as they act by themselves in a run that has gone another way than the live one.
+"""Simulates the acts of RMs in a run that differs from the live one.
 
-An allocation runs as long as it ran live, from when it is placed here. One that was stopped live, or
+An allocation runs as long as it ran live, from its placement in this run. One that was stopped live, or
 never placed, runs as long as others of its application or RM do on average; one that ran at the end
 of the journal runs until the end. An RM refuses a node to a class of asks if its last answer about
-both did, and accepts all others. It confirms what it is asked to stop after the mean time that it
+both did, and accepts all others. It confirms requests to stop after the mean time that it
 took live.
 """
 
@@ -44,21 +44,21 @@ from licorne_server.lab.simulation.lives import End, Lives, Place
 from licorne_server.lab.simulation.player import Player
 
 AppPlace = tuple[PartitionName, AppId]
-"""An application."""
+"""Identity of an application."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Carried:
-    """Numbers of inputs, and of those that do not fit."""
+    """Numbers of carried inputs, and of those that do not fit this run."""
 
     inputs: int = 0
-    """Commands that came at their time, as they were or with changes."""
+    """Commands handled at their recorded time, with or without changes."""
     retimed: int = 0
-    """Releases that came when the work was done here."""
+    """Releases at the time at which the work was done in this run."""
     estimated: int = 0
-    """Allocations of which no runtime is known."""
+    """Allocations without a known runtime."""
     answered: int = 0
-    """Checks that were answered by what the RM has said live; the default is to accept."""
+    """Checks that were answered like the RM did live; by default with acceptance."""
     refused: int = 0
     """Nodes that were refused in these answers."""
     left_out: Counter[str] = field(default_factory=Counter)
@@ -66,7 +66,7 @@ class Carried:
 
 
 class Running(NamedTuple):
-    """An allocation, and when its work is done; inf for never."""
+    """An allocation, and the time at which its work is done; inf for never."""
 
     ask: Ask
     node_id: NodeId
@@ -74,7 +74,7 @@ class Running(NamedTuple):
 
 
 class _Event(NamedTuple):
-    """What an RM does later. `session` is the number of its registration then."""
+    """A later act of an RM. `session` is the number of its registration."""
 
     time: float
     number: int
@@ -85,12 +85,12 @@ class _Event(NamedTuple):
 
 
 class Acting:
-    """What runs in a core, and what its RMs do next without being told."""
+    """The running allocations of a core, and the next acts of its RMs."""
 
     running: dict[AppPlace, dict[AllocationKey, Running]]
     """Allocations that the core has placed."""
     early: dict[AppPlace, dict[AllocationKey, None]]
-    """Those that have ended here, and perhaps not live."""
+    """Allocations that have ended in this run, and perhaps not yet live."""
 
     def __init__(self, player: Player, lives: Lives, gone: Callable[[AppPlace], None]) -> None:
         """Act in this player's core; `gone` is called after an allocation of an application has ended."""
@@ -106,7 +106,7 @@ class Acting:
         self._sessions: Counter[RmId] = Counter()
 
     def advance(self, until: float) -> None:
-        """Have all turns, and all that RMs do by themselves, up to a time."""
+        """Run all turns and acts of RMs up to a time, in unix seconds."""
         while True:
             due = self._events[0].time if self._events else inf
             for effects in self._player.advance(min(due, until)):
@@ -119,11 +119,11 @@ class Acting:
                 self._happen(heappop(self._events))
 
     def feed(self, command: Command) -> None:
-        """Hand in a command at the present time, and follow what comes of it."""
+        """Handle a command at the present time, and follow its effects."""
         self.follow(self._player.feed(self._player.now, command))
 
     def follow(self, effects: Iterable[Effect]) -> None:
-        """The core has done this."""
+        """Follow effects of the core."""
         for effect in effects:
             if isinstance(effect, AllocationsMade):
                 for made in effect.allocations:
@@ -139,12 +139,12 @@ class Acting:
                 self.leave_out("asks of applications that are over or were refused", gone)
 
     def leave_out(self, reason: str, count: int = 1) -> None:
-        """So many items could not be carried over."""
+        """Count items that could not be carried over."""
         if count:
             self.carried.left_out[reason] += count
 
     def runs(self, place: Place, ask: Ask, node_id: NodeId, placed: float) -> None:
-        """An allocation runs since it was placed; its work is done after the time that it took live."""
+        """Note a running allocation; its work is done after the time that it took live."""
         life = self._lives.find(place)
         seconds: float | None = inf
         if life is not None and life.end is End.BY_RM:
@@ -158,7 +158,7 @@ class Acting:
             self._at(end, rm_of(place[0]), place=place)
 
     def ends(self, place: Place) -> bool:
-        """An allocation runs no more; False if it did not."""
+        """Note the end of an allocation; returns False if it was not running."""
         of_app = self.running.get(place[:2], {})
         if of_app.pop(place[2], None) is None:
             return False
@@ -168,7 +168,7 @@ class Acting:
         return True
 
     def was_early(self, place: Place) -> bool:
-        """True, once, if an allocation has ended here that ends live now."""
+        """True, once, if an allocation that ends live now has already ended in this run."""
         of_app = self.early.get(place[:2], {})
         if place[2] not in of_app:
             return False
@@ -178,19 +178,19 @@ class Acting:
         return True
 
     def forget(self, of: AppPlace) -> None:
-        """An application is over."""
+        """Drop an ended application."""
         self.running.pop(of, None)
         self.early.pop(of, None)
 
     def confirm(self, place: Place, termination: TerminationType) -> None:
-        """The RM will stop an allocation as it was asked to."""
+        """Schedule the RM's confirmation that it has stopped an allocation."""
         rm_id = rm_of(place[0])
         release = ReleaseRequest(app_id=place[1], key=place[2], termination=termination, partition=place[0])
         later = self._player.now + self._lives.delay(rm_id)
         self._at(later, rm_id, UpdateAllocations(rm_id=rm_id, releases=[release]), place)
 
     def answer(self, rm_id: RmId, checks: Sequence[AskedCheck | AskedPreemption]) -> None:
-        """The RM answers checks at once."""
+        """Answer checks for the RM, at once."""
         now = self._player.now
         self._at(now, rm_id, NotePredicatesSent(rm_id=rm_id, check=checks[-1].check))
         asked = [
@@ -210,7 +210,7 @@ class Acting:
         self.carried.answered += len(checks)
 
     def restart(self, rm_id: RmId) -> list[Place]:
-        """The core forgets all of an RM, which has these allocations still; their ends stay."""
+        """Note that the core drops an RM's books; returns the allocations that it has. Their ends stay."""
         self._sessions[rm_id] += 1
         self._events = [one for one in self._events if one.rm_id != rm_id or one.command is None]
         heapify(self._events)
@@ -222,11 +222,11 @@ class Acting:
             if release.termination in CONFIRMED:
                 self.confirm(place, release.termination)
             elif self.ends(place):
-                # Not by its RM, whose releases end it first: the node is gone.
+                # Not ended by its RM, whose releases come first: the node was removed.
                 self.leave_out("allocations that ended with their nodes")
 
     def _refused(self, rm_id: RmId, check: AskedCheck) -> list[NodeRefusal]:
-        """The nodes of a check that the RM has refused to such an ask."""
+        """The nodes of a check that the RM has refused for such an ask."""
         names = self._views.partition_names(rm_id)
         found = (self._views.request(name, check.app_id, check.key) for name in names)
         request = next((one for one in found if one is not None), None)
@@ -243,7 +243,7 @@ class Acting:
     def _at(
         self, time: float, rm_id: RmId, command: Command | None = None, place: Place | None = None
     ) -> None:
-        """The RM hands in a command later, or without one releases what is done then."""
+        """Schedule a command of the RM, or without one the release of finished allocations."""
         self._number += 1
         heappush(self._events, _Event(time, self._number, rm_id, self._sessions[rm_id], command, place))
 

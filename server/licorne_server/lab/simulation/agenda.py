@@ -1,4 +1,4 @@
-"""The agenda of a played RM: actions at their times, and those that effects have asked for."""
+"""The agenda of a played RM: scheduled actions, and those requested by effects."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -8,7 +8,7 @@ Action = Callable[[], object]
 
 
 class Agenda:
-    """Actions in the order of their times; equal times in the order of their coming."""
+    """Actions in the order of their times; equal times in the order of insertion."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -22,23 +22,23 @@ class Agenda:
         return self._timed[0][0] if self._timed else inf
 
     def at(self, time: float, action: Action) -> None:
-        """Do something at a time in unix seconds."""
+        """Schedule an action at a time in unix seconds."""
         self._serial += 1
         heappush(self._timed, (time, self._serial, action))
 
     def soon(self, action: Action) -> None:
-        """Do something once the effects at hand are read."""
+        """Schedule an action after the present effects are processed."""
         self._soon.append(action)
 
     def act(self) -> None:
-        """Do what was wanted soon, and what comes of that."""
+        """Run the actions of `soon`, and those that they add."""
         while self._soon:
             soon, self._soon = self._soon, []
             for action in soon:
                 action()
 
     def act_until(self, time: float) -> None:
-        """Do what is due by the time, and what comes of it."""
+        """Run the actions due by a time, and those that they add."""
         while self.due <= time:
             heappop(self._timed)[2]()
             self.act()

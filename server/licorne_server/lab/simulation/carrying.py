@@ -1,9 +1,9 @@
-"""Inputs of RMs, carried over into a run that has gone another way than the live one.
+"""Inputs of RMs, carried over into a run that differs from the live one.
 
-The work stays what it was: applications and asks come at their times, and an allocation runs as long
+The workload stays the same: applications and asks arrive at their times, and an allocation runs as long
 as it ran live (`acting.py`). An application that its RM has removed, or released as a whole, ends once
-its allocations here have. After a restart an RM tells the allocations that it has here. Acts of
-operators, nodes and budgets come as they were.
+its allocations here have. After a restart an RM reports the allocations that it has in this run. Acts of
+operators, nodes and budgets are unchanged.
 """
 
 from collections.abc import Sequence
@@ -48,33 +48,33 @@ from licorne_server.lab.simulation.player import Player
 from licorne_server.wire.features import table
 
 LATE: Final = 10.0
-"""Seconds after its registration at which an RM that tells of no replay has told all."""
+"""Seconds after its registration at which an RM without a replay counts as having reported everything."""
 
 SPARE: Final = 1_000
-"""Applications that may be remembered beyond twice the present ones."""
+"""Applications that may be retained beyond twice the present ones."""
 
 _ANSWERS = AnswerPredicates | AnswerPreemptions
 _LEFT_OUT = table("NOT_CARRIED")
-"""What answers to extensions are called, and how many there are: a core may decide otherwise."""
+"""Names and numbers of answers to extensions, which are left out: this core may decide differently."""
 _BY_CORE = _ANSWERS | NotePredicatesSent | Tick
-"""Inputs that follow from what the core did."""
+"""Inputs that follow from decisions of the core."""
 
 
 class Carrying:
     """Carries the inputs of RMs over: unchanged with `note`, and from `begin` on with `give`."""
 
     def __init__(self, player: Player, lives: Lives) -> None:
-        """The player's core has had no input."""
+        """Begin with a player whose core has had no input."""
         self._player = player
         self._views = player.scheduler.views
         self._lives = lives
         self._acting = Acting(player, lives, self._end_if_over)
         self._new: dict[AppPlace, NewApplication] = {}
-        # Applications that their RMs have ended, with the command for it.
+        # Applications that their RMs have ended, each with the command.
         self._over: dict[AppPlace, Command] = {}
-        # Since when an RM tells again what it has, and what it has not told.
+        # The start of an RM's replay, and the allocations that it has not reported yet.
         self._untold: dict[RmId, tuple[float, dict[Place, None]]] = {}
-        # Nodes, applications and allocations that it has told.
+        # Numbers of nodes, applications and allocations that an RM has reported.
         self._told: dict[RmId, list[int]] = {}
         self._open: dict[tuple[RmId, int], AskedCheck | AskedPreemption] = {}
         self._begun: dict[RmId, Command] = {}
@@ -86,7 +86,7 @@ class Carrying:
         return self._acting.carried
 
     def note(self, command: Command, effects: Sequence[Effect]) -> None:
-        """A command was handled here as it was live, so far."""
+        """Note a command that was handled like live."""
         self._remember(command)
         self.carried.inputs += 1
         if isinstance(command, _ANSWERS):
@@ -106,7 +106,7 @@ class Carrying:
                 self._rests.pop(command.rm_id, None)
 
     def begin(self) -> None:
-        """From now on it differs: what runs and what was asked is as in the core."""
+        """Begin to differ: running allocations and open checks are taken from the core."""
         acting = self._acting
         for partition in self._views.partitions_made():
             for app_id in self._views.app_ids(partition):
@@ -117,7 +117,7 @@ class Carrying:
                         continue
                     placed = allocation.allocation_time
                     if request.ask.node_id:
-                        # Its RM has told it: again, or as one that the core has not placed.
+                        # Its RM has reported it: again, or as one that the core has not placed.
                         life = self._lives.find(place)
                         if life is None:
                             continue
@@ -131,16 +131,16 @@ class Carrying:
             acting.feed(rest)
 
     def advance(self, until: float) -> None:
-        """Have all turns, and all that RMs do by themselves, up to a time."""
+        """Run all turns and acts of RMs up to a time, in unix seconds."""
         self._acting.advance(until)
 
     def give(self, command: Command) -> None:
-        """A recorded input, at the present time of the player."""
+        """Carry over a recorded input, at the present time of the player."""
         if not isinstance(command, OfNoRm):
             rm_id = command.rm_id
             if isinstance(command, LargeCommand):
                 if self._begun.get(rm_id) is command:
-                    # It was carried out as a whole.
+                    # The command was already handled as a whole.
                     return
                 self._begun[rm_id] = command
             since, _ = self._untold.get(rm_id, (inf, None))
@@ -165,12 +165,12 @@ class Carrying:
                 self.feed(command)
 
     def feed(self, command: Command) -> None:
-        """Hand in a command as it is."""
+        """Handle a command unchanged."""
         self._remember(command)
         self._acting.feed(command)
 
     def _remember(self, command: Command) -> None:
-        """Remember applications, and count what an RM tells again."""
+        """Note applications, and count the items that an RM reports again."""
         match command:
             case BeginReplay():
                 self._told[command.rm_id] = [0, 0, 0]
@@ -195,7 +195,7 @@ class Carrying:
         if len(self._new) > 2 * sum(map(len, present.values())) + SPARE:
             self._new = {of: new for of, new in self._new.items() if of[1] in present.get(of[0], ())}
 
-    # What RMs did live.
+    # Acts of RMs in the live run.
 
     def _applications(self, command: UpdateApplications) -> None:
         if command.new:
@@ -223,7 +223,7 @@ class Carrying:
             self.feed(replace(command, asks=(), releases=kept))
 
     def _ask(self, rm_id: RmId, ask: Ask) -> Ask | None:
-        """An ask as it is here: on its node here, or waiting; None if it is over."""
+        """An ask in its state in this run: on its node, or waiting; None if it has ended."""
         partition = self._views.partition_meant(rm_id, ask.partition)
         if partition is None or not ask.app_id:
             return ask
@@ -241,7 +241,7 @@ class Carrying:
         return ask
 
     def _takes_back(self, place: Place, release: ReleaseRequest) -> bool:
-        """True for a release that comes at its time here too: its RM does not want the ask any more."""
+        """True for a release that keeps its time: the RM withdraws the ask."""
         if release.termination is TerminationType.SCHEDULING_FAILED_ON_RM:
             self._acting.leave_out("allocations that an RM could not run")
             return False
@@ -252,7 +252,7 @@ class Carrying:
         return True
 
     def _end(self, of: AppPlace, command: Command) -> None:
-        """An RM ends an application: now, or once the work that it did live is done."""
+        """End an application for its RM: now, or once its live work is done."""
         gone = [
             ReleaseRequest(app_id=of[1], key=request.ask.key, partition=of[0])
             for request in self._views.requests(*of)
@@ -280,7 +280,7 @@ class Carrying:
     # Restarts.
 
     def _restart(self, command: RegisterRm | RemoveRm) -> None:
-        """The core forgets all of the RM, which has its allocations still."""
+        """Restart an RM: the core drops its books, but the RM still has its allocations."""
         rm_id = command.rm_id
         self._told.pop(rm_id, None)
         places = self._acting.restart(rm_id)
@@ -300,7 +300,7 @@ class Carrying:
         self.feed(command)
 
     def _tell_rest(self, rm_id: RmId) -> None:
-        """The RM tells what runs here and had ended live; what it lost live is lost here too."""
+        """Report allocations that run in this run but had ended live; those lost live are lost here too."""
         now = self._player.now
         _, places = self._untold.pop(rm_id, (now, {}))
         present = frozenset(self._views.partition_names(rm_id))

@@ -1,4 +1,4 @@
-"""What a replay changes: the configuration of RMs, and nodes that they get in addition."""
+"""Changes of a replay: other configurations of RMs, and additional nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ PARTITION = "partition"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedNodes:
-    """So many equal nodes."""
+    """A number of equal nodes."""
 
     count: int
     capacity: Mapping[str, int]
@@ -86,29 +86,29 @@ class Changes:
     nodes: tuple[AddedNodes, ...] = ()
     rms: frozenset[RmId] | None = None
     _registrations: dict[RmId, tuple[RegisterRm, RegisterRm]] = field(default_factory=dict)
-    """The last of each RM, as it was and as it is."""
+    """The last registration of each RM, as recorded and as changed."""
     _awaiting: set[RmId] = field(default_factory=set)
     """RMs that have registered and not got their additional nodes."""
     _replaying: set[RmId] = field(default_factory=set)
 
     def concern(self, rm_id: RmId) -> bool:
-        """True if they are for this RM."""
+        """True if the changes apply to this RM."""
         return self.rms is None or rm_id in self.rms
 
     def options(self, options: Options) -> Options:
-        """The options of the core in which they hold."""
+        """The options of the core with the changes."""
         if self.config is None or self.rms is not None:
             return options
         return replace(options, default_config=self.config)
 
     def of(self, command: Command) -> Command | None:
-        """The command that takes the place of a recorded one; None for none."""
+        """The command that replaces a recorded one; None to leave it out."""
         if self.config is not None and isinstance(command, RegisterRm | UpdateConfiguration):
             if not self.concern(command.rm_id):
                 return command
             if isinstance(command, UpdateConfiguration):
                 return None
-            # The rest of a large command has to be the same object again.
+            # The rest of a large command has to be the same object.
             known = self._registrations.get(command.rm_id)
             if known is None or known[0] is not command:
                 known = (command, replace(command, config=self.config))
@@ -117,10 +117,10 @@ class Changes:
         return command
 
     def after(self, command: Command) -> Command | None:
-        """The nodes that come after a command of an RM; None for none.
+        """The additional nodes after a command of an RM; None for none.
 
-        They come with the RM's first nodes after a registration, or if it tells all that it has, after
-        that: it counts what it has told.
+        They are added with the RM's first nodes after a registration, or if it replays, after
+        the replay, which counts the reported items.
         """
         if not self.nodes:
             return None

@@ -1,8 +1,8 @@
-"""A run played again with changes, beside the live one.
+"""Replays a run with changes, beside the live one.
 
 As long as both are equal, the second gets the recorded inputs as they are, turns too: a change that
-changes nothing leaves no trace. From the first effect that differs, or a turn that one needs and the
-other does not, its RMs are played (`carrying.py`).
+changes nothing leaves no trace. From the first effect that differs, or a turn that only one
+needs, its RMs are simulated (`carrying.py`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +52,7 @@ class _Follower:
         self._changes = changes
 
     def passes(self, now: float) -> None:
-        """Nothing differs by the time alone."""
+        """Do nothing: time alone makes no difference."""
 
     def saw(self, now: float, command: Command, effects: Sequence[Effect]) -> None:
         self._differing.saw(now, effects, is_live=False)
@@ -72,10 +72,10 @@ class Comparison:
         changes: Changes,
         watched_by: Callable[[Scheduler], Sequence[Watcher]],
     ) -> None:
-        """Play a run again; `watched_by` makes watchers of the core with changes.
+        """Replay a run; `watched_by` makes watchers of the core with changes.
 
         Raises:
-            NoRun: there is no beginning.
+            NoRun: the run has no beginning.
         """
         header = header_of(records)
         self._records = records
@@ -146,7 +146,7 @@ def _is_due(player: Player, now: float) -> bool:
 
 
 def _equal(live: Sequence[Effect], mine: Sequence[Effect]) -> bool:
-    """True if both have decided the same, and both have a rest or neither."""
+    """True if both have made the same decisions, and both or neither are unfinished."""
     if not live and not mine:
         return True
     return _sum(live) == _sum(mine)

@@ -24,7 +24,7 @@ class What(StrEnum):
 
 
 class Decision(NamedTuple):
-    """A decision; `where` is the partition, or the RM where an effect names none."""
+    """A decision; `where` is the partition, or the RM if an effect has none."""
 
     what: What
     where: PartitionName | RmId
@@ -59,7 +59,7 @@ def decisions(effects: Sequence[Effect]) -> Iterator[tuple[Decision, str]]:
 
 
 class _Open(NamedTuple):
-    """A decision that the other side has not made."""
+    """A decision that the other side has not made yet."""
 
     time: float
     node: str
@@ -67,7 +67,7 @@ class _Open(NamedTuple):
 
 
 class Differing:
-    """Follows both runs until a decision of one is not that of the other, and then this ask alone.
+    """Follows both runs until a decision of one is not made by the other, and then only this ask.
 
     Both make a decision if they make it for the same node, at most `TOLERANCE` apart.
     """
@@ -75,15 +75,15 @@ class Differing:
     found: Difference | None
 
     def __init__(self, lives: Lives) -> None:
-        """Begin; `lives` knows what became of the live run's asks."""
+        """Begin; `lives` has the outcomes of the live run's asks."""
         self.found = None
         self._lives = lives
-        # Those of one side, in order; a decision may be made again, such as after a failure of the RM.
+        # Decisions of one side, in order; one may be repeated, such as after a failure of the RM.
         self._open: dict[Decision, deque[_Open]] = {}
         self._followed = False
 
     def saw(self, now: float, effects: Sequence[Effect], *, is_live: bool) -> None:
-        """One side has made these decisions; both have come to this time otherwise."""
+        """Note decisions of one side; otherwise both have reached this time."""
         self.passes(now)
         if self.found is not None:
             if not is_live and not self._followed:
@@ -99,20 +99,20 @@ class Differing:
             if other.node != node:
                 self._note(decision, *((mine, other) if is_live else (other, mine)))
                 return
-            # What is left comes behind those that are older.
+            # Reinsert the remaining entries at the end: older decisions come first.
             del self._open[decision]
             if others:
                 self._open[decision] = others
 
     def passes(self, now: float) -> None:
-        """Both sides have come to this time."""
+        """Note that both sides have reached this time."""
         if self.found is None and self._open:
             decision, [first, *_] = next(iter(self._open.items()))
             if first.time < now - TOLERANCE:
                 self._note(decision, *((first, None) if first.is_live else (None, first)))
 
     def end(self) -> None:
-        """Both sides have come to their ends."""
+        """Note that both sides have ended."""
         self.passes(float("inf"))
 
     def _note(self, decision: Decision, live: _Open | None, changed: _Open | None) -> None:
@@ -128,7 +128,7 @@ class Differing:
                 found.live = _placed_later(life.node, life.placed - time)
 
     def _follow(self, found: Difference, now: float, effects: Sequence[Effect]) -> None:
-        """Look for the ask that the live run has placed, and this one not."""
+        """Follow the ask that the live run has placed, but this one has not."""
         for decision, node in decisions(effects):
             if decision == found.decision:
                 found.changed = _placed_later(node, now - found.time)

@@ -1,10 +1,10 @@
-"""Figures of a simulated run, by job: what users wait for, and what the cluster does meanwhile.
+"""Figures of a simulated run, by job: waiting times, and the use of the cluster.
 
 A job *waits* from its submission to its end, but for its run time: what it has lost to preemption counts
-too. Jobs that still wait at the end count with what they have waited until then. The *bounded slowdown* is
+too. Jobs that still wait at the end count with their wait until then. The *bounded slowdown* is
 the time from submission to end by the run time, where run times below ten seconds count as ten; it is 1 at
 least. *Utilisation* is the work of runs that were not lost, between the first and the last submission, by
-what the nodes have.
+the capacity of the nodes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,14 +18,14 @@ from licorne_server.lab.simulation.playing import Course, Outcome, used
 from licorne_server.lab.simulation.summary import Summary
 
 SHORT: Final = 10.0
-"""Seconds that a shorter run counts as in a slowdown."""
+"""Run times below this many seconds count as this in a slowdown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """Times are in seconds, shares from 0 to 1; `lost_work` is in amounts of `resource` times seconds.
 
-    `resource` is the one that the jobs need most of, by what the nodes have; utilisation is of it.
+    `resource` is the one that the jobs need most, relative to capacity; utilisation is that of it.
     `makespan` is from the first submission to the last end.
     """
 
@@ -79,7 +79,7 @@ def recorded_waits(courses: Iterable[Course]) -> list[float]:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The smallest of the values that this share of all does not exceed."""
+    """The smallest value that is not exceeded by this share of all."""
     return ordered[max(0, ceil(share * len(ordered)) - 1)]
 
 

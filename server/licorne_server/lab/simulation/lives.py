@@ -1,6 +1,6 @@
-"""What became of each allocation of a run, and what RMs have answered: for a replay with changes.
+"""Outcomes of the allocations of a run, and answers of its RMs: for a replay with changes.
 
-Kept in a database of its own that is gone with it; little of it is in memory.
+They are stored in a temporary database; little is in memory.
 """
 
 import sqlite3
@@ -25,10 +25,10 @@ from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId, rm_of
 
 Place = tuple[PartitionName, AppId, AllocationKey]
-"""An ask, and its allocation."""
+"""Identity of an ask, and of its allocation."""
 
 MOST_CHECKS: Final = 100_000
-"""Most open checks; beyond these the oldest are forgotten."""
+"""Most open checks; beyond these the oldest are dropped."""
 
 _CACHE = "PRAGMA cache_size = -32000"
 _ADD_RUNTIME = """
@@ -50,13 +50,13 @@ class End(IntEnum):
     RUNS = 0
     """It runs at the end of the run."""
     BY_RM = 1
-    """Its RM released it, or ended its application: its work was done."""
+    """Its RM released it, or ended its application: the work was done."""
     CUT = 2
-    """It was stopped, or its node went: its work was not done."""
+    """It was stopped, or its node was removed: the work was not done."""
 
 
 class Life(NamedTuple):
-    """An allocation as it was live. Times are in unix seconds; without an end it runs."""
+    """An allocation in the live run. Times are in unix seconds; without an end it runs."""
 
     node: str
     placed: float
@@ -65,16 +65,16 @@ class Life(NamedTuple):
 
 
 class Lives:
-    """Watches a replay and keeps what became of each allocation that the core has placed."""
+    """Watches a replay, and stores the outcome of each allocation that the core has placed."""
 
     rms: set[RmId]
     """RMs that have registered."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        """Follow what this scheduler does."""
+        """Follow this scheduler."""
         self.rms = set()
         self._views = scheduler.views
-        # An empty name is a file of its own that nobody else sees; it is deleted when it is closed.
+        # An empty name means a private temporary file, which is deleted when it is closed.
         self._database = sqlite3.connect("", isolation_level=None)
         self._database.execute(_CACHE)
         self._database.executescript(_TABLES)
@@ -88,7 +88,7 @@ class Lives:
         self._has_refusals = False
 
     def passes(self, now: float) -> None:
-        """Nothing depends on the time alone."""
+        """Do nothing: no outcome depends on the time alone."""
 
     def saw(self, now: float, command: Command, effects: Sequence[Effect]) -> None:
         """Follow allocations, confirmations and answers."""
@@ -105,18 +105,18 @@ class Lives:
                 self._note_checks(effect)
 
     def close(self, now: float) -> None:
-        """Keep those that run, at the end of the replay; nothing is followed after it."""
+        """Store running allocations at the end of the replay; nothing is followed afterwards."""
         for (partition, app_id), of_app in list(self._running.items()):
             for key in list(of_app):
                 request = self._views.request(partition, app_id, key)
-                # One that its RM has not told again after a restart is gone.
+                # An allocation that its RM has not reported again after a restart is gone.
                 runs = request is not None and request.is_booked
                 self._keep((partition, app_id, key), now, End.RUNS if runs else End.CUT)
 
-    # What they tell afterwards.
+    # Queries after the replay.
 
     def find(self, place: Place) -> Life | None:
-        """What became of an ask; None if the core has not placed it."""
+        """The outcome of an ask; None if the core has not placed it."""
         found = self._database.execute(
             "SELECT node, placed, ended, end FROM lives WHERE id = ?", (_digest(*place),)
         ).fetchone()
@@ -143,7 +143,7 @@ class Lives:
         count, total = self._delays.get(rm_id, (0, 0.0))
         return total / count if count else 0.0
 
-    # What they follow.
+    # Followed inputs and effects.
 
     def _note_command(self, command: Command, now: float) -> None:
         if isinstance(command, UpdateAllocations):
@@ -186,7 +186,7 @@ class Lives:
             if release.termination in CONFIRMED:
                 self._asked[place] = now
             elif self._runs(place):
-                # Not by its RM, whose releases were noted: the node is gone.
+                # Not ended by its RM, whose releases were noted: the node was removed.
                 self._asked.pop(place, None)
                 self._keep(place, now, End.CUT)
 
@@ -242,7 +242,7 @@ class Lives:
 
 
 def _digest(*parts: str | bytes) -> bytes:
-    """A key of few bytes, different for all other parts."""
+    """A short key, unique to these parts."""
     digest = blake2b(digest_size=16)
     for part in parts:
         data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Made loads: traces that a seed draws, of three kinds of clusters. The same seed gives the same trace.
+"""Generated loads: random traces for three kinds of clusters. The same seed gives the same trace.
 
 Each is scaled so that its jobs would keep a share of the cluster's main resource in use, `busy`, if they
 ran without gaps from the first submission to the last. As the last jobs run on beyond that, a load of 1 is
@@ -37,7 +37,7 @@ class Load:
     gangs: bool = True
 
     def trace(self, seed: int, jobs: int = DEFAULT_JOBS) -> Trace:
-        """The trace of a seed, with so many jobs."""
+        """Generate the trace of a seed, with `jobs` jobs."""
         dice = random.Random(f"{self.name} {seed}")
         drawn = sorted(self.draw(dice, jobs), key=lambda job: job.submit)
         return Trace(self.name, self._scaled(drawn), splits=self.splits, gangs=self.gangs)

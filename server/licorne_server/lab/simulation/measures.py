@@ -1,21 +1,21 @@
-"""Measures of a run: what users wait for, how full the cluster is, what work is lost.
+"""Measures of a run: waiting times, utilisation, and lost work.
 
-Definitions. An *ask* is one for an allocation, placeholders of gangs too; one that comes with a node
+Definitions. An *ask* is one for an allocation, placeholders of gangs too; one with a node
 (a running allocation after a restart of its RM) is none. It *waits* from the command that brought it
-to the effect that tells its RM the node; an allocation that the RM could not run waits again from
-then on. A restart of the RM goes on with the wait. An ask that its RM takes back, or whose
-application ends, is *withdrawn*: its wait does not count. Asks that wait at the end count with what
-they have waited until then: a scheduler that starves some gains nothing by it.
+to the effect that gives its RM the node; an allocation that the RM could not run waits again from
+then on. A restart of the RM does not interrupt the wait. An ask that its RM releases, or whose
+application ends, is *withdrawn*: its wait does not count. Asks that wait at the end count with
+their wait until then: a scheduler gains nothing by starving some.
 
-Everything else is sampled at each whole `STEP` from the begin. *Utilisation* of a resource is what
+Everything else is sampled at each whole `STEP` from the beginning. *Utilisation* of a resource is what
 is allocated (placeholders, and asks about whose node an RM is being asked, are) by what the nodes
 have (cordoned ones are nodes), each summed over samples and partitions. A queue is *below its
 guarantee* while it has less than guaranteed of a resource, and asks in it or below wait for that
 resource.
 
-A *victim* is an allocation that the RM was told to stop: for another ask, for a lowered maximum, or
+A *victim* is an allocation that the RM was asked to stop: for another ask, for a lowered maximum, or
 as its node is drained. *Lost work* is its amounts times the seconds from its last checkpoint, or
-else from when it was placed, until it was told; a placeholder has none.
+else from its placement, until the request to stop; a placeholder has none.
 
 A queue has the sums of all queues below it, so root has those of its partition.
 """
@@ -57,11 +57,11 @@ class _Waiting:
     def __init__(self, tallies: Sequence[Tally]) -> None:
         self.asks: dict[AllocationKey, float] = {}
         self.tallies = tallies
-        """Those of its queue, and of the queues above."""
+        """The tallies of its queue, and of the queues above."""
 
 
 class Measures:
-    """Watches a player and measures what comes of its decisions. It never changes anything.
+    """Watches a player and measures the outcomes of its decisions, without changing them.
 
     Its memory is bounded by the number of waiting asks and of queues.
     """
@@ -81,7 +81,7 @@ class Measures:
         self._count, self._sweep_at = 0, 1_000
 
     def passes(self, now: float) -> None:
-        """Time goes on to `now`: until then the core is as the last command has left it."""
+        """Advance to `now`: until then the core is unchanged since the last command."""
         if self._course is None:
             self._course = Course(now, self._step)
         self._now = max(self._now, now)
@@ -93,7 +93,7 @@ class Measures:
             self._sample(self._course, begin + samples * self._step, seconds)
 
     def saw(self, now: float, command: Command, effects: Sequence[Effect]) -> None:
-        """The core has handled a command at a time of which `passes` was told."""
+        """Measure a command; `passes` was called with its time before."""
         if isinstance(command, UpdateAllocations):
             self._note_asks(command, now)
         elif isinstance(command, UpdateApplications):
@@ -144,7 +144,7 @@ class Measures:
             self._sweep()
 
     def _waits(self, name: PartitionName, app_id: AppId, key: AllocationKey, now: float) -> None:
-        """An ask of an application that is there waits, if it did not before."""
+        """Note that an ask of a live application waits, unless it did before."""
         place = (name, app_id)
         waiting = self._waiting.get(place)
         if waiting is None:
@@ -158,7 +158,7 @@ class Measures:
                 tally.asks += 1
 
     def _withdraw(self, name: PartitionName, app_id: AppId, waiting: _Waiting, *keys: AllocationKey) -> None:
-        """Asks are not wanted any more, or are told to wait no more."""
+        """Remove asks that were withdrawn, or that wait no more."""
         for key in keys:
             del waiting.asks[key]
         self._count -= len(keys)
@@ -174,7 +174,7 @@ class Measures:
             waiting = self._waiting.get((name, app_id))
             since = None if waiting is None else waiting.asks.pop(made.key, None)
             if waiting is None or since is None:
-                # It ran already: its RM reports it after a restart.
+                # It was running already: its RM reports it after a restart.
                 continue
             self._count -= 1
             for tally in waiting.tallies:
@@ -223,9 +223,9 @@ class Measures:
             self._withdraw(name, app_id, waiting, *waiting.asks)
 
     def _sweep(self) -> None:
-        """Withdraw what ended without a word, such as the asks of a gang that has timed out.
+        """Withdraw asks that ended without an effect, such as those of a gang that has timed out.
 
-        An RM that tells all it has again is not judged meanwhile.
+        An RM that is replaying is left out.
         """
         at_rest = {name for name in self._views.partitions_made() if not self._views.holds(name)}
         for (name, app_id), waiting in list(self._waiting.items()):
@@ -239,7 +239,7 @@ class Measures:
                     self._withdraw(name, app_id, waiting, *gone)
         self._sweep_at = 2 * self._count + 1_000
 
-    # Places.
+    # Queues.
 
     def _line(self, name: PartitionName, path: str) -> tuple[Tally, ...]:
         """Tallies of a queue and of those above it."""
@@ -263,7 +263,7 @@ class Measures:
     # Samples.
 
     def _sample(self, course: Course, now: float, seconds: float) -> None:
-        """So many seconds until now count as the core is."""
+        """Take a sample: the present state of the core counts for the last `seconds`."""
         waiting = 0
         used: Resources = EMPTY
         capacity: Resources = EMPTY
@@ -274,6 +274,6 @@ class Measures:
             used, capacity = add(used, allocated), add(capacity, size)
             usage = self._usage.setdefault(partition, Usage())
             usage.add(allocated, size, seconds)
-            for path in self._views.below_guarantee(partition):
+            for path in filter(None, self._views.below_guarantee(partition)):
                 self._line(partition, path)[-1].below += seconds
         course.sampled(now, seconds, waiting, used, capacity)

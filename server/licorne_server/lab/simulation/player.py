@@ -1,4 +1,4 @@
-"""A core in virtual time: handles commands and has turns as the engine does, without waiting."""
+"""A core in virtual time: handles commands and runs turns like the engine, without waiting."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
@@ -10,14 +10,14 @@ from licorne_core.values.errors import ConfigError, NotFound
 from licorne_core.values.ids import RmId
 
 DECISIONS: Final = 256
-"""Most decisions of one turn. The engine adapts theirs to the time that turns take."""
+"""Most decisions of one turn. The engine adapts its own to the duration of turns."""
 
 
 class Watcher(Protocol):
     """Follows a player. Times are in unix seconds and never fall."""
 
     def passes(self, now: float) -> None:
-        """Time goes on to `now`: until then the core is as the last command has left it."""
+        """Time advances to `now`: until then the core is unchanged since the last command."""
         ...
 
     def saw(self, now: float, command: Command, effects: Sequence[Effect]) -> None:
@@ -26,14 +26,14 @@ class Watcher(Protocol):
 
 
 class Player:
-    """A scheduler, and the virtual time at which it is."""
+    """A scheduler with its virtual time."""
 
     now: float
     """Time of the last command or turn, in unix seconds."""
     handled: int
     """Commands and turns so far."""
     defects: int
-    """Commands and turns of them in which the core failed."""
+    """Commands and turns in which the core failed."""
 
     def __init__(self, scheduler: Scheduler, *watchers: Watcher, now: float = 0.0) -> None:
         """Own the scheduler from now on; the watchers see all that it handles, in this order."""
@@ -45,10 +45,10 @@ class Player:
         self._failed: RmId | None = None
 
     def handle(self, now: float, command: Command) -> list[Effect]:
-        """Hand in one command or tick; the rest of a large one is the last effect (`Unfinished`).
+        """Handle one command or tick; the rest of a large one is the last effect (`Unfinished`).
 
-        A refused command of budgets has no effects, and one in which the core fails has those that
-        it had until then.
+        A refused command of budgets has no effects, and one in which the core fails has those
+        before the failure.
         """
         self.now = now
         self.handled += 1
@@ -69,7 +69,7 @@ class Player:
         return effects
 
     def feed(self, now: float, command: Command) -> list[Effect]:
-        """Hand in a command, and its rest until it is done; returns all effects."""
+        """Handle a command completely; returns all effects."""
         effects: list[Effect] = []
         rest: Command | None = command
         while rest is not None:
@@ -81,7 +81,7 @@ class Player:
         return effects
 
     def advance(self, until: float) -> Iterator[list[Effect]]:
-        """Have every turn and deadline that is due by `until`; yields the effects of each, at `now`.
+        """Run every turn and deadline that is due by `until`; yields the effects of each, at `now`.
 
         Commands may be fed between two of them. When it ends, nothing is due and `now` is `until`.
         """
@@ -95,7 +95,7 @@ class Player:
         self.now = max(self.now, until)
 
     def _hold_failed(self) -> None:
-        """Schedule nothing more for an RM in whose partition the core has failed, as the engine does."""
+        """Hold an RM in whose partition the core has failed, like the engine."""
         rm_id, self._failed = self._failed, None
         if rm_id is not None:
             self.handle(self.now, SetHold(rm_id=rm_id, hold=Hold.DEFECT, on=True))

@@ -1,4 +1,4 @@
-"""An RM that plays a workload: it submits jobs when they came, and ends each after its run time.
+"""An RM that plays a workload: it submits jobs at their times, and ends each after its run time.
 
 A job is an application. Its members are asks; those of a gang have placeholders first. A job of which an
 allocation is preempted starts anew: a gang as a whole, otherwise the member. A gang whose placeholders
@@ -47,7 +47,7 @@ from licorne_server.lab.simulation.workload import Job
 
 RM: Final = RmId("simulation")
 DEFAULT_GANG_TIMEOUT: Final = 900.0
-"""Seconds that a gang keeps the room of some of its members, as the server has it."""
+"""Seconds that a gang keeps the room of some of its members, as in the server."""
 MAX_TIMEOUTS: Final = 1_000
 """Times that a gang may time out before it is given up."""
 FIRST_PAUSE: Final = 60.0
@@ -58,12 +58,12 @@ PATIENCE: Final = 7 * 86_400.0
 
 
 class SimulationError(Exception):
-    """The core does not take what the RM sends; the text says why."""
+    """The core refuses a request of the RM; the text says why."""
 
 
 @dataclass(slots=True, eq=False)
 class Course:
-    """What has become of a job. Times are in unix seconds, None for not yet.
+    """The course of a job. Times are in unix seconds, None for not yet.
 
     `start` is the last start: from then on all its members ran until `end`.
     """
@@ -85,17 +85,20 @@ class _Live:
     expected: int
     """Members that do not run yet."""
     keeping: int = 0
-    """Placeholders that have room."""
+    """Allocated placeholders."""
     keys: dict[AllocationKey, None] = field(default_factory=dict)
     """Running members."""
     asks: dict[AllocationKey, Ask] = field(default_factory=dict)
-    """Asks of members that have no gang, so that victims are asked for again."""
+    """Asks of members outside gangs, to be submitted again for victims."""
     retries: int = 0
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The end of a run: each job's course, in order of submission, and the time of the end."""
+    """The end of a run: each job's course, in order of submission, and the time of the end.
+
+    `preempted` counts running members.
+    """
 
     courses: Sequence[Course]
     end: float
@@ -104,7 +107,7 @@ class Outcome:
 
 
 class Playing:
-    """A core, and the RM of a workload against it."""
+    """A core, and the simulated RM of a workload."""
 
     def __init__(
         self,
@@ -120,7 +123,7 @@ class Playing:
 
         Raises:
             ConfigError: the configuration cannot be used.
-            SimulationError: the core does not take it.
+            SimulationError: the core refuses it.
         """
         configuration = load(config, required=True)
         self._partition = configuration.partitions[0].name
@@ -163,7 +166,7 @@ class Playing:
         return self._outcome
 
     def _pass_time(self, until: float) -> bool:
-        """Have all turns until then; False if something of the RM is due before."""
+        """Run all turns until a time; returns False if an act of the RM is due before."""
         for effects in self._player.advance(until):
             self._hear(effects)
             self._agenda.act()
@@ -174,7 +177,7 @@ class Playing:
     def _send(self, command: UpdateAllocations | UpdateApplications) -> None:
         self._hear(self._player.feed(self._player.now, command))
 
-    # What the RM does.
+    # Acts of the RM.
 
     def _submit(self, course: Course) -> None:
         """Submit a job, for the first time or again."""
@@ -237,7 +240,7 @@ class Playing:
         self._send(UpdateAllocations(rm_id=RM, asks=[ask]))
 
     def _end(self, live: _Live, keys: Sequence[AllocationKey]) -> None:
-        """Members have run to their end, unless they were preempted before."""
+        """End members that have run for their time, unless they were preempted before."""
         ended = [key for key in keys if key in live.keys]
         if not ended or self._live.get(live.app_id) is not live:
             return
@@ -281,7 +284,7 @@ class Playing:
         if self._remove(live):
             self._submit(live.course)
 
-    # What the RM hears.
+    # Effects for the RM.
 
     def _hear(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -312,7 +315,7 @@ class Playing:
             self._reject(refused.app_id, refused.reason)
 
     def _reject(self, app_id: AppId, reason: str) -> None:
-        """The job cannot run."""
+        """Note that the job cannot run."""
         live = self._live.get(app_id)
         if live is None:
             return
@@ -341,7 +344,7 @@ class Playing:
             self._agenda.at(now + job.runtime, partial(self._end, live, tuple(live.keys)))
 
     def _released(self, effect: AllocationsReleased) -> None:
-        """Confirm what the core wants stopped; then victims start anew."""
+        """Confirm requested releases; then victims start anew."""
         confirm: dict[tuple[AppId, TerminationType], list[AllocationKey]] = {}
         victims: list[tuple[_Live, AllocationKey]] = []
         for release in effect.releases:
@@ -351,7 +354,6 @@ class Playing:
                 continue
             confirm.setdefault((release.app_id, why), []).append(release.key)
             if why is TerminationType.PREEMPTED_BY_SCHEDULER:
-                self._outcome.preempted += 1
                 victims.append((live, release.key))
         for (app_id, why), keys in confirm.items():
             self._agenda.soon(partial(self._confirm, app_id, keys, why))
@@ -363,7 +365,9 @@ class Playing:
             self._release(app_id, keys, why)
 
     def _preempted(self, live: _Live, key: AllocationKey) -> None:
+        # A placeholder has run nothing that could be lost.
         if key in live.keys:
+            self._outcome.preempted += 1
             del live.keys[key]
             live.expected += 1
         if live.course.job.gang:

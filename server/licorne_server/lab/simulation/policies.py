@@ -1,7 +1,7 @@
-"""Policies that a simulation compares: a name, and the settings that it stands for.
+"""Policies that a simulation compares: a name for a set of settings.
 
 A policy sets properties of root and settings of the partition, in a configuration of the operator or in
-one that is made for the workload. Only the latter gets queues from the policy.
+one that is generated for the workload. Only the latter gets queues from the policy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class Layout(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Settings under a name; `summary` says in a few words what they do.
+    """Settings under a name; `summary` describes them in a few words.
 
     `properties` are those of root. With `guarantees` each queue of a made configuration is guaranteed an
     equal part of the cluster.
@@ -44,14 +44,23 @@ class Policy:
 
     @property
     def of_made(self) -> str:
-        """What the policy means for a configuration that is made."""
+        """A description of the policy for a generated configuration."""
         queues = "a queue for each user" if self.layout is Layout.BY_USER else "one queue"
         return f"{queues}, each with an equal guarantee" if self.guarantees else queues
 
 
 _PLAIN: Final = {"application.sort.policy": "fifo", "application.sort.priority": "disabled"}
 _EVERY: Final = (
-    Policy(name="fifo", summary="first come, first served", properties=_PLAIN),
+    Policy(
+        name="strict",
+        summary="first come, first served: nothing passes the first waiting job",
+        properties={**_PLAIN, "application.sort.policy": "strict"},
+    ),
+    Policy(
+        name="fifo",
+        summary="whoever fits first, in order of arrival: jobs pass those that wait for room",
+        properties=_PLAIN,
+    ),
     Policy(
         name="fifo-spread",
         summary="as fifo, with jobs spread over the nodes instead of packed",
@@ -133,7 +142,7 @@ def with_policy(config: str, policy: Policy) -> str:
     """A configuration of the operator with the settings of the policy, as YAML.
 
     Raises:
-        ConfigError: it is invalid, as it stands.
+        ConfigError: the configuration is invalid.
     """
     document = yaml.safe_load(load(config, required=True).text)
     for partition in document["partitions"]:

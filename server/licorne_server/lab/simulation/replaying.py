@@ -12,10 +12,10 @@ from licorne_server.engine.journal.records import Digest, Header, Input, Record,
 from licorne_server.lab.simulation.player import Player, Watcher
 
 EACH: Final = 4_096
-"""Inputs after which the progress is told."""
+"""Inputs between two reports of progress."""
 
 Progress = Callable[[float], None]
-"""Is told the virtual time, in unix seconds, again and again."""
+"""Called repeatedly with the virtual time, in unix seconds."""
 
 
 class NoRun(Exception):
@@ -24,7 +24,7 @@ class NoRun(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Replayed:
-    """A run that was replayed, or the part of it that was wanted.
+    """A replayed run, or the requested part of one.
 
     `differs` is the number of inputs after which the sum of decisions differs from the live one for
     the first time; None if all are equal.
@@ -34,12 +34,12 @@ class Replayed:
     player: Player
     inputs: int = 0
     digests: int = 0
-    """Sums of decisions that were compared."""
+    """Number of compared digests of decisions."""
     differs: int | None = None
     torn: Torn | None = None
     """Where the journal ends before its time, if it does."""
     complete: bool = True
-    """False if there are later inputs, which were not wanted."""
+    """False if there are later inputs, which were not requested."""
     end: float
     """Time at which it ended, in unix seconds: that of its last input, unless that was not wanted."""
 
@@ -74,7 +74,7 @@ def replay(
     """Replay the inputs up to a time, `until` included; `watched_by` makes watchers of the new core.
 
     Raises:
-        NoRun: there is no beginning.
+        NoRun: the run has no beginning.
     """
     header = header_of(records)
     scheduler = scheduler_of(header.options)
@@ -100,7 +100,7 @@ def replay(
 
 
 def _compare(run: Replayed, live: Digest, mine: DigestOf) -> None:
-    """Compare a sum of decisions with that of the same inputs here."""
+    """Compare a recorded digest of decisions with that of this replay."""
     if run.differs is None:
         run.digests += 1
         if (live.count, live.value) != (run.inputs, mine.value()):
@@ -108,13 +108,13 @@ def _compare(run: Replayed, live: Digest, mine: DigestOf) -> None:
 
 
 class _Summing:
-    """Sums up decisions as the server does."""
+    """Computes the digest of decisions like the server."""
 
     def __init__(self) -> None:
         self.digest = DigestOf()
 
     def passes(self, now: float) -> None:
-        """Times are inputs, no decisions."""
+        """Do nothing: times are inputs, not decisions."""
 
     def saw(self, now: float, command: Command, effects: Sequence[Effect]) -> None:
         if effects:

@@ -1,4 +1,4 @@
-"""Totals of a run by queue, and the summary that is made of them."""
+"""Totals of a run by queue, and the summary made from them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -102,7 +102,7 @@ class Tally:
 
 
 class Usage:
-    """What a partition has used, and what its nodes had, in amounts times seconds."""
+    """Use and capacity of a partition, in amounts times seconds."""
 
     __slots__ = ("capacity", "used")
 
@@ -112,12 +112,12 @@ class Usage:
         self.capacity: dict[str, float] = {}
 
     def add(self, used: Resources, capacity: Resources, seconds: float) -> None:
-        """So many seconds had these amounts."""
+        """Add amounts for a duration in seconds."""
         add_amounts(self.used, used, seconds)
         add_amounts(self.capacity, capacity, seconds)
 
     def add_all(self, other: "Usage") -> None:
-        """Add those of another partition."""
+        """Add the use and capacity of another partition."""
         add_amounts(self.used, other.used)
         add_amounts(self.capacity, other.capacity)
 
@@ -135,7 +135,7 @@ class Totals(NamedTuple):
     usage: Mapping[PartitionName, Usage]
 
     def summary(self, course: Course, now: float) -> Summary:
-        """The summary up to now."""
+        """Make the summary up to `now`, in unix seconds."""
         total = Tally()
         everything = Usage()
         rms: dict[str, Tally] = {}

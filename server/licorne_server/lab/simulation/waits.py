@@ -29,7 +29,7 @@ class Waits:
         self.count = 0
         """Number of waits."""
         self.total = 0.0
-        """Their sum, not rounded."""
+        """Sum of all waits in seconds, not rounded."""
         self._counts: dict[float, int] = {}
 
     def add(self, seconds: float) -> None:
@@ -54,7 +54,7 @@ class Waits:
         return self.total / self.count if self.count else None
 
     def quantile(self, share: float) -> float | None:
-        """The shortest wait that this share of all (above 0, to 1) does not exceed; None for no waits."""
+        """The shortest wait not exceeded by this share of all (above 0, up to 1); None without waits."""
         rank = ceil(share * self.count)
         for seconds in sorted(self._counts):
             rank -= self._counts[seconds]
@@ -68,7 +68,7 @@ class Point:
     """A stretch of a run, over all partitions."""
 
     seconds: float = 0.0
-    """Its sampled length."""
+    """Sampled length of the stretch in seconds."""
     waiting: float = 0.0
     """Waiting asks, times seconds."""
     used: dict[str, float] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Point:
     placed: int = 0
     """Asks that were placed in it."""
     waited: float = 0.0
-    """Seconds that these had waited, in sum."""
+    """Total wait of these asks, in seconds."""
 
     def add(self, other: "Point") -> None:
         """Add the stretch that follows."""
@@ -112,7 +112,7 @@ class Course:
     def sampled(
         self, until: float, seconds: float, waiting: int, used: Resources, capacity: Resources
     ) -> None:
-        """The `seconds` before that time all had these amounts."""
+        """Add a sample: these amounts for the `seconds` before a time."""
         self.at(until)
         since = until - seconds
         first = max(0, int((since - self.begin) / self.width))
@@ -141,7 +141,7 @@ def _extend(point: Point, seconds: float, waiting: int, used: Resources, capacit
 
 
 def add_amounts(total: dict[str, float], amounts: Mapping[str, float], times: float = 1.0) -> None:
-    """Add so many times these amounts to a running total."""
+    """Add amounts, multiplied by `times`, to a running total."""
     for name, amount in amounts.items():
         total[name] = total.get(name, 0.0) + amount * times
 

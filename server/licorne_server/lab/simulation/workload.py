@@ -34,7 +34,7 @@ class Group(NamedTuple):
 class Job(NamedTuple):
     """A job to be played. Times are in unix seconds, delays in seconds.
 
-    `runtime` is what it runs, `declared` what it says that it runs, 0 if it says nothing. `waited` is its
+    `runtime` is the actual run time, `declared` the declared one, 0 if there is none. `waited` is its
     wait in the trace, -1 if not known. With `gang` its members start together.
     """
 
@@ -66,11 +66,15 @@ class Job(NamedTuple):
 
 
 class Workload(NamedTuple):
-    """Jobs in the order of their submission, and those left out, by reason."""
+    """Jobs in the order of their submission, and those left out, by reason.
+
+    With `ignores_memory` jobs requested memory, and no node has any.
+    """
 
     name: str
     jobs: tuple[Job, ...]
     left_out: Counter[LeftOut]
+    ignores_memory: bool = False
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -81,9 +85,9 @@ class Workload(NamedTuple):
 def workload_of(
     trace: Trace, nodes: Sequence[NodeKind], rules: Rules, *, load: float = 1.0, limit: int = 0
 ) -> Workload:
-    """The jobs of a trace; with a `limit` the first so many.
+    """The jobs of a trace; with a `limit` only the first ones.
 
-    With a `load` above 1 they are submitted in less time, so that there is more work in each hour.
+    With a `load` above 1 they are submitted in less time, so there is more work per hour.
 
     Raises:
         OSError, TraceError: a file of the trace cannot be read.
@@ -98,7 +102,7 @@ def workload_of(
     jobs: list[Job] = []
     seen: Counter[str] = Counter()
     for each in ordered:
-        # An id may stand in several files.
+        # An id may occur in several files.
         seen[each.job] += 1
         name = each.job if seen[each.job] == 1 else f"{each.job}.{seen[each.job]}"
         made = maker.job(each, name, start + (each.submit - first) / load)
@@ -106,7 +110,8 @@ def workload_of(
             trace.skipped[made] += 1
         else:
             jobs.append(made)
-    return Workload(trace.kind, tuple(jobs), trace.skipped)
+    wants_memory = any(part.memory for each in ordered for part in each.parts)
+    return Workload(trace.kind, tuple(jobs), trace.skipped, wants_memory and MEMORY not in largest(nodes))
 
 
 class _Maker:
@@ -185,7 +190,7 @@ class _Maker:
         ]
 
     def _amounts(self, part: Part, share: float) -> Resources:
-        """What a member asks for that is so many times the part's."""
+        """The amounts of a member with a share of the part's resources."""
         amounts: dict[str, float] = {}
         sizes = self._rules.sizes
         for unit, number in (("processor", part.cores), ("gpu", part.gpus)):
@@ -209,7 +214,7 @@ class _Maker:
 
 
 def _name(text: str, letter: str) -> str:
-    """A name of the trace as the core takes it: a number gets a letter, other characters an underscore."""
+    """A name of the trace, converted for the core: a number gets a letter, other characters an underscore."""
     if not text:
         return UNKNOWN
     name = f"{letter}{text}" if text[0].isdigit() else text

@@ -1,7 +1,7 @@
 """Lines: one number in each step of 5 s for an hour, and in each minute for a day.
 
-A step has a number, which is its time divided by its length. So all lines have the same steps, and a
-line needs no times of its own. Each place of its rings is that of a step, modulo the size of the ring.
+A step is numbered by its time divided by its length. So all lines have the same steps, and a
+line needs no times of its own. A step has the index of its number modulo the size of the ring.
 """
 
 from array import array
@@ -13,10 +13,10 @@ MINUTE_SECONDS = 60
 STEPS_OF_MINUTE = MINUTE_SECONDS // STEP_SECONDS
 
 STEPS = 720
-"""Steps that are kept: those of an hour, in whole minutes."""
+"""Retained steps: those of an hour, in whole minutes."""
 
 MINUTES = 1_440
-"""Minutes that are kept: those of a day."""
+"""Retained minutes: those of a day."""
 
 LINE_BYTES = 8 * (STEPS + MINUTES)
 """Bytes of memory of a line."""
@@ -28,7 +28,7 @@ class Line:
     __slots__ = ("_adds", "_minutes", "_steps")
 
     def __init__(self, *, adds: bool = False) -> None:
-        """Start without values. That of a minute is the mean of its steps, or the sum if it `adds`."""
+        """Start without values. The value of a minute is the mean of its steps, or with `adds` the sum."""
         self._adds = adds
         self._steps = array("d", (nan,)) * STEPS
         self._minutes = array("d", (nan,)) * MINUTES
@@ -38,7 +38,7 @@ class Line:
         self._steps[step % STEPS] = value
 
     def move(self, before: int, step: int) -> None:
-        """Go from the present step to a later one: minutes end, and steps in between have no values."""
+        """Advance from the present step to a later one: minutes end, and steps between have no values."""
         first, last = before // STEPS_OF_MINUTE, step // STEPS_OF_MINUTE
         if last > first:
             self._minutes[first % MINUTES] = self._minute(first, before)
@@ -52,19 +52,19 @@ class Line:
         first = minute * STEPS_OF_MINUTE
         count = min(STEPS_OF_MINUTE, present + 1 - first)
         place = first % STEPS
-        # The steps of a minute are beside one another: an hour has whole minutes.
+        # The steps of a minute are adjacent: the ring has whole minutes.
         found = [value for value in self._steps[place : place + count] if not isnan(value)]
         if not found:
             return nan
         return sum(found) if self._adds else sum(found) / len(found)
 
     def steps(self, first: int, present: int) -> Iterator[float]:
-        """The values from a step on up to the present one."""
+        """The values from the step `first` to the present one."""
         for step in range(first, present + 1):
             yield self._steps[step % STEPS] if step > present - STEPS else nan
 
     def minutes(self, first: int, present: int) -> Iterator[float]:
-        """The values from a minute on up to that of the present step, which goes on."""
+        """The values from the minute `first` to that of the present step, which is incomplete."""
         last = present // STEPS_OF_MINUTE
         for minute in range(first, last):
             yield self._minutes[minute % MINUTES] if minute > last - MINUTES else nan

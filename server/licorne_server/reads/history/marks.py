@@ -10,13 +10,13 @@ from licorne_server.store.configurations.marks import MarkKind
 from licorne_server.store.configurations.revisions import Revisions
 
 MAX_MARKS = 500
-"""Marks that are kept of an RM, the latest."""
+"""Retained marks of an RM, the latest."""
 
 MAX_RMS = 1_024
-"""RMs whose marks are kept: as many as there may be RMs."""
+"""RMs whose marks are retained: the bound on RMs."""
 
 MOST_AT_ONCE = 20
-"""Marks of operators that are noted one by one in a step; of others there is a sum."""
+"""Marks of operators that are noted one by one in a step; further ones are summed up."""
 
 _WORDS = {
     MarkKind.NODE: ("cordon", "node {} cordoned", "node {} takes work again"),
@@ -24,7 +24,7 @@ _WORDS = {
     MarkKind.HOLD: ("stop", "application {} held", ""),
     MarkKind.CHANGE: ("stop", "application {} changed", ""),
 }
-"""Kind of a mark, its words, and those for its end. A mark of an application ends with it."""
+"""Kind of a mark, its text, and that for its end. A mark of an application ends with the application."""
 
 
 class Mark(NamedTuple):
@@ -38,7 +38,7 @@ class Mark(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What was seen of an RM in the last step."""
+    """The state of an RM in the last step."""
 
     registration: tuple[float, int]
     revisions: Revisions | None
@@ -48,7 +48,7 @@ class Marks:
     """The latest marks of each RM."""
 
     def __init__(self, revisions: Callable[[RmId], Revisions | None]) -> None:
-        """Watch these RMs' configurations and what operators did."""
+        """`revisions` gives the configurations of an RM, and the acts of operators."""
         self._revisions = revisions
         self._seen: dict[RmId, _Seen] = {}
         self._kept: dict[RmId, deque[Mark]] = {}
@@ -77,7 +77,7 @@ class Marks:
     def _note(self, rm_id: RmId, mark: Mark) -> None:
         marks = self._kept.pop(rm_id, None) or deque(maxlen=MAX_MARKS)
         marks.append(mark)
-        # The RM with the latest mark comes last, and is dropped last.
+        # The RM with the latest mark is last, and is dropped last.
         self._kept[rm_id] = marks
         while len(self._kept) > MAX_RMS:
             oldest = next(iter(self._kept))
@@ -86,7 +86,7 @@ class Marks:
 
 
 def _changes(before: Revisions | None, after: Revisions | None, now: float) -> Iterator[Mark]:
-    """The marks of what has come into force, and of what operators did."""
+    """The marks of configurations that have come into force, and of acts of operators."""
     if after is None or before is None:
         return
     known = before.current.number if before.kept else 0

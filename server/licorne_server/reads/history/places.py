@@ -1,4 +1,4 @@
-"""Places of asks in their queues over time, of asks that somebody looks at."""
+"""Positions of asks in their queues over time, for asks that a user views."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -10,16 +10,16 @@ from licorne_core.views import Views
 from licorne_server.reads.history.lines import STEPS
 
 MAX_ASKS = 64
-"""Asks that are followed."""
+"""Followed asks, at most."""
 
 ASKS_OF_PEER = 16
-"""Asks that are followed because one peer has looked at them."""
+"""Asks that are followed because one peer has viewed them, at most."""
 
 LOOK_SECONDS = 3_600.0
-"""Seconds for which an ask is followed after somebody has looked at it."""
+"""Seconds for which an ask is followed after it was viewed."""
 
 ASKS_IN_STEP = 2_000
-"""Waiting asks of an application that are counted in one step; those with more have fewer samples."""
+"""Waiting asks of an application that are counted in one step; applications with more get fewer samples."""
 
 
 class AskName(NamedTuple):
@@ -31,7 +31,7 @@ class AskName(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of an ask at a time, in unix seconds: what is ahead of it, and what stops it."""
+    """The position of an ask at a time, in unix seconds: the asks ahead of it, and its blocker."""
 
     time: float
     asks: int
@@ -46,14 +46,14 @@ class Followed:
         """Start without samples."""
         self.looked_at = 0.0
         self.looked_by = ""
-        """The peer that looked at it first."""
+        """The peer that viewed it first."""
         self.due = 0
         """The step of the next sample."""
         self.places: deque[Place] = deque(maxlen=STEPS)
 
 
 class Places:
-    """The places of asks that somebody has looked at lately."""
+    """The positions of recently viewed asks."""
 
     def __init__(self, views: Views) -> None:
         """Follow no asks yet."""
@@ -61,10 +61,10 @@ class Places:
         self._followed: dict[AskName, Followed] = {}
 
     def look(self, name: AskName, now: float, peer: str) -> list[Place]:
-        """A peer looks at an ask, which is followed from now on; returns its samples."""
+        """Note that a peer views an ask, which is followed from now on; returns its samples."""
         followed = self._followed.pop(name, None) or Followed()
         followed.looked_at, followed.looked_by = now, followed.looked_by or peer
-        # The ask that was looked at last comes last, and is dropped last.
+        # The most recently viewed ask is last, and is dropped last.
         self._followed[name] = followed
         of_peer = [one for one, found in self._followed.items() if found.looked_by == followed.looked_by]
         for one in of_peer[:-ASKS_OF_PEER]:
@@ -76,7 +76,7 @@ class Places:
     def record(self, step: int, now: float) -> Iterator[None]:
         """Take the samples of a step; the caller may pause at every step.
 
-        An ask that waits no more has no more samples.
+        An ask that does not wait any more gets no more samples.
         """
         for name, followed in list(self._followed.items()):
             yield

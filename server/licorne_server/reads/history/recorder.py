@@ -17,29 +17,29 @@ from licorne_server.reads.history.tracks import Track
 from licorne_server.store.configurations.revisions import Revisions
 
 LARGEST = 200
-"""Largest queues of the server that are recorded, whether somebody looks at them or not."""
+"""Largest queues of the server that are recorded, viewed or not."""
 
 MAX_PARTITIONS = 64
-"""Partitions that are recorded, whether somebody looks at them or not."""
+"""Partitions that are recorded, viewed or not."""
 
 MAX_TRACKS = 512
-"""Queues and partitions that are recorded in all."""
+"""Queues and partitions that are recorded in total, at most."""
 
 MAX_BYTES = 64 * 1024 * 1024
-"""Bytes of memory of all tracks, as reckoned."""
+"""Estimated bytes of memory of all tracks, at most."""
 
 LOOK_SECONDS = 3_600.0
-"""Seconds for which a queue counts as looked at."""
+"""Seconds for which a queue counts as viewed."""
 
 LOOKS_OF_PEER = 32
-"""Queues that are recorded only because one peer looks at them."""
+"""Queues that are recorded only because one peer views them, at most."""
 
 CHOICE_STEPS = 12
-"""Steps between two choices of the largest queues, and one more for each `QUEUES_IN_STEP`."""
+"""Steps between two selections of the largest queues, plus one for each `QUEUES_IN_STEP` queues."""
 
 QUEUES_IN_STEP = 400
 NODES_IN_STEP = 2_000
-"""Queues and nodes that are read for one step. Where there are more, these samples are fewer."""
+"""Queues and nodes that are read in one step. If there are more, they are sampled less often."""
 
 ROOT = QueuePath("root")
 DAY_STEPS = MINUTES * STEPS_OF_MINUTE
@@ -80,11 +80,11 @@ class Recorder:
 
     @property
     def size(self) -> int:
-        """Bytes of memory of all tracks, as reckoned."""
+        """Estimated bytes of memory of all tracks."""
         return sum(track.size for track in self._tracks.values())
 
     def look(self, partition: PartitionName, path: str, now: float, peer: str) -> Track:
-        """A peer looks at a queue, which is recorded from now on.
+        """Note that a peer views a queue, which is recorded from now on; returns its track.
 
         Raises:
             NotFound: there is no such queue, and none of that path was recorded.
@@ -101,7 +101,7 @@ class Recorder:
         return track
 
     def _forget_looks_of(self, peer: str) -> None:
-        """Drop what a peer had recorded above its bound, what was looked at longest ago first."""
+        """Drop the tracks of a peer above its bound, the least recently viewed first."""
         of_peer = [
             name
             for name, track in self._tracks.items()
@@ -117,7 +117,7 @@ class Recorder:
         return sorted(found, key=lambda item: item[0])
 
     def stopped_in_an_hour(self, partition: PartitionName) -> int:
-        """Victims that the RM was told to stop in the last hour, as far as was recorded."""
+        """Number of recorded victims that the RM was asked to stop in the last hour."""
         track = self._tracks.get(Name(partition, ROOT))
         if track is None:
             return 0
@@ -149,7 +149,7 @@ class Recorder:
         yield from self.places.record(step, now)
 
     def _choose(self, step: int, now: float) -> Iterator[None]:
-        """Choose the largest queues, and drop tracks without samples for a day."""
+        """Select the largest queues, and drop tracks without samples for a day."""
         partitions = self._views.partition_names()
         largest: list[LargeQueue] = []
         queues = 0
@@ -180,9 +180,9 @@ class Recorder:
                 del kept[gone]
 
     def _make_room(self, now: float) -> None:
-        """Drop tracks above the bounds: first of queues neither chosen nor looked at, the oldest first.
+        """Drop tracks above the bounds: first of queues neither selected nor viewed, the oldest first.
 
-        Chosen ones go last: whoever looks at very many queues takes no other's history.
+        Selected ones are dropped last: a user who views many queues does not erase the others' history.
         """
         size = self.size
         if len(self._tracks) <= MAX_TRACKS and size <= MAX_BYTES:
@@ -199,7 +199,7 @@ class Recorder:
             size -= self._tracks.pop(name).size
 
     def _count_victims(self, partition: PartitionName, stopped: Counter[Name]) -> Iterator[None]:
-        """Count the victims since the last step, in their queues and in all above."""
+        """Count the victims since the last step, in their queues and all parents."""
         last = self._victims.get(partition)
         newest = 0
         with suppress(NotFound):
@@ -213,7 +213,7 @@ class Recorder:
                     path = path.rpartition(".")[0]
                 if not record.number % PART:
                     yield
-        # A partition that was made again counts from 1.
+        # A partition that was created again counts from 1.
         self._victims[partition] = newest
 
     def _read_nodes(self, partition: PartitionName, step: int) -> Iterator[None]:
@@ -233,5 +233,5 @@ class Recorder:
 
 
 def step_of(now: float) -> int:
-    """The step of a time, in unix seconds."""
+    """The number of the step at a time in unix seconds."""
     return int(now // STEP_SECONDS)

@@ -1,4 +1,4 @@
-"""What is sampled by the clock: counts of the day for REST (spec § 12.4), and the history of the page."""
+"""Samples taken by the clock: counts of the day for REST (spec § 12.4), and the history of the page."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ class History(Periodic):
         return now + SAMPLE_SECONDS
 
     async def _take(self, now: float) -> None:
-        """Add the partitions up, which may be very many, in slices."""
+        """Take a sample: add up the partitions, which may be very many, in slices."""
         counts = await walked(self._counts(), partial(self._time_slices.slice, PEER))
         running = sum(running for running, _ in counts)
         self.samples.append(Sample(now, running, sum(allocations for _, allocations in counts)))
@@ -62,7 +62,7 @@ class History(Periodic):
 
 
 class Recording(Periodic):
-    """Takes the samples of a recorder, in the time slices of readers; also while nobody looks."""
+    """Takes the samples of a recorder, in the time slices of readers; also without viewers."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Recording(Periodic):
         clock: Clock,
         time_slices: TimeSlices,
     ) -> None:
-        """Idle until `start`; `revisions` has the configurations of an RM."""
+        """Idle until `start`; `revisions` gives the configurations of an RM."""
         super().__init__("recording", clock, STEP_SECONDS)
         self.recorder = Recorder(views, revisions, clock.now())
         self._time_slices = time_slices

@@ -1,4 +1,4 @@
-"""Tracks: what is recorded of one queue, or of a partition with its nodes."""
+"""Tracks: the recorded values of one queue, or of a partition with its nodes."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -9,13 +9,13 @@ from licorne_core.views.readings import TENTHS, NodesReading, QueueReading
 from licorne_server.reads.history.lines import LINE_BYTES, Line
 
 MAX_RESOURCES = 8
-"""Resources that are recorded of a queue: those that came first."""
+"""Recorded resources of a queue, at most: the first ones seen."""
 
 MAX_BOUNDS = 64
-"""Changes of guarantee or maximum that are kept of a queue."""
+"""Retained changes of a queue's guarantee or maximum."""
 
 BOUND_BYTES = 512
-"""Bytes of memory of a change with its amounts, as reckoned."""
+"""Estimated bytes of memory of a change with its amounts."""
 
 Values = list[float | None]
 
@@ -30,7 +30,7 @@ class Bounds:
         self._changes: deque[tuple[int, Resources]] = deque(maxlen=MAX_BOUNDS)
 
     def __len__(self) -> int:
-        """Number of changes that are kept."""
+        """Number of retained changes."""
         return len(self._changes)
 
     def put(self, step: int, amounts: Resources) -> None:
@@ -39,12 +39,12 @@ class Bounds:
             self._changes.append((step, dict(amounts)))
 
     def names(self) -> Iterator[str]:
-        """The resources that have an amount at any time."""
+        """The resources that have an amount in any change."""
         for _, amounts in self._changes:
             yield from amounts
 
     def values(self, name: str, first: int, last: int, length: int) -> Iterator[float | None]:
-        """The amounts of a resource at the ends of places of `length` steps; None for no bound."""
+        """The amounts of a resource at the ends of intervals of `length` steps; None without a bound."""
         changes = iter(self._changes)
         following = next(changes, None)
         amounts: Resources = EMPTY
@@ -56,7 +56,7 @@ class Bounds:
 
 
 class Track:
-    """What is recorded of a queue from its first step on."""
+    """The recorded values of a queue from its first step on."""
 
     def __init__(self, step: int) -> None:
         """Start at a step, without values."""
@@ -65,15 +65,15 @@ class Track:
         self.step = step
         """The step of the last sample."""
         self.looked_at = 0.0
-        """Time at which somebody looked at it last, in unix seconds; 0.0 for never."""
+        """Time of the last view, in unix seconds; 0.0 for never."""
         self.looked_by = ""
-        """The peer that had it recorded by looking; empty for none."""
+        """The peer for whose view it is recorded; empty for none."""
         self.used: dict[str, Line] = {}
         self.waiting: dict[str, Line] = {}
         self.guaranteed = Bounds()
         self.max = Bounds()
         self.stopped = Line(adds=True)
-        """Victims that the RM was told to stop."""
+        """Victims that the RM was asked to stop."""
         self.applications = Line()
         self.nodes: Line | None = None
         self.fill: tuple[Line, ...] = ()
@@ -81,7 +81,7 @@ class Track:
 
     @property
     def size(self) -> int:
-        """Bytes of memory, as reckoned."""
+        """Estimated bytes of memory."""
         changes = len(self.guaranteed) + len(self.max)
         return LINE_BYTES * sum(1 for _ in self._lines()) + BOUND_BYTES * changes
 
@@ -135,7 +135,7 @@ class Span:
     """
 
     def __init__(self, track: Track, present: int, count: int, length: int) -> None:
-        """The last `count` places of `length` steps each, up to the present step."""
+        """Cover the last `count` intervals of `length` steps each, up to the present step."""
         self.length = length
         self.last = present // length
         self.first = min(self.last, max(self.last - count + 1, track.first // length))
@@ -146,7 +146,7 @@ class Span:
         track = self._track
         read: Callable[[int, int], Iterator[float]] = line.minutes if self.length > 1 else line.steps
         values: Values = [None if isnan(one) else round(one) for one in read(self.first, track.step)]
-        # A track that is not recorded any more ends early.
+        # The track ends early if it is not recorded any more.
         return values + [None] * (self.last - self.first + 1 - len(values))
 
     def of_bounds(self, bounds: Bounds, name: str) -> Values:

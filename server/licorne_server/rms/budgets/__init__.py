@@ -1,5 +1,5 @@
-"""Budgets over RMs: what is defined, and what of it each member may give.
+"""Budgets over RMs: their definition, and the part of each that a member may allocate.
 
-`definitions` keeps the budgets of the server and their files. `members` has them in force: in one server by
-themselves, and in several by parts of an `escrow`, whose documents `slices` reads and writes.
+`definitions` stores the budgets of the server and reads their file. `members` enforces them: exactly in one
+server, and in several by slices of an `escrow`, whose documents `slices` reads and writes.
 """

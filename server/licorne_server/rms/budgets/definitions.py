@@ -1,8 +1,7 @@
 """The definition of the budgets over RMs: from a file or an operator, stored, and put into force.
 
-The text is a document of the keeper: in the state directory, or in the store that the members of a
-deployment share. A stored definition wins over the file at the start; one that came from a file is
-replaced by the file. Later the newest change counts, wherever it comes from.
+The text is stored as a document. At the start a stored definition replaces the file's; one that came from a
+file is replaced by the file. Later the newest change counts, whatever its origin.
 """
 
 import asyncio
@@ -26,20 +25,23 @@ from licorne_server.process.clock import Clock
 from licorne_server.process.loop import stop_task
 from licorne_server.process.settings import SettingsError
 from licorne_server.store.configurations.default_file import DefaultFileError, read_default, watch_file
-from licorne_server.store.configurations.history import Keeper
 from licorne_server.store.configurations.revisions import Source
 from licorne_server.store.configurations.thread import ConfigThread, Origin
-from licorne_server.store.coordination.store import SHARED, Conflict, Document, StoreError
-from licorne_server.wire.errors import CallError, aborted, config_refused, failed_precondition, located
+from licorne_server.store.documents.documents import SHARED, TRIES, Conflict, Document, Documents, StoreError
+from licorne_server.wire.errors import (
+    CallError,
+    aborted,
+    config_refused,
+    failed_precondition,
+    located,
+    unavailable,
+)
 from licorne_server.wire.responses import nanoseconds
 
 log = structlog.get_logger("core.configurations.budgets")
 
 KEY = f"{SHARED}budgets"
 """Key of the document."""
-
-TRIES = 8
-"""Attempts to replace the stored budgets, whatever they are, while others do the same; at most."""
 
 ORIGIN = Origin("the server", "budgets")
 
@@ -49,7 +51,7 @@ Slices = Callable[[str], Mapping[RmId, Resources] | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """All budgets as a text, with the origin of the text. Revision 0: there never were any."""
+    """All budgets as a text, with the origin of the text. Revision 0: none was ever defined."""
 
     text: str = ""
     revision: int = 0
@@ -65,10 +67,10 @@ class Definition:
 
 
 def decode(document: Document) -> Definition:
-    """The definition in a document.
+    """Parse a document.
 
     Raises:
-        ValueError: there is none in it.
+        ValueError: the document holds no definition.
     """
     if not document.revision:
         return Definition()
@@ -92,7 +94,7 @@ STALE = "STALE_REVISION"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Updated:
-    """Result of an update: the definition in force, and `changed` if it is another one."""
+    """Result of an update: the definition in force, and `changed` if it differs from the former one."""
 
     changed: bool
     definition: Definition
@@ -101,7 +103,7 @@ class Updated:
 
 
 class Budgets:
-    """The budgets in force."""
+    """The budgets in force, and their updates from the file, operators and other members."""
 
     definition: Definition
     tree: BudgetTree
@@ -110,23 +112,25 @@ class Budgets:
     def __init__(
         self,
         engine: Engine,
-        keeper: Keeper,
+        documents: Documents,
         thread: ConfigThread,
         clock: Clock,
         file: Path | None,
         slices: Slices,
     ) -> None:
-        """Start without budgets; `thread` parses, and `slices` are those in force."""
+        """Start without budgets; `thread` parses, and `slices` gives the slices in force."""
         self.definition = Definition()
         self.tree = BudgetTree()
         self._engine = engine
-        self._keeper = keeper
+        self._documents = documents
         self._thread = thread
         self._clock = clock
         self._file = file
         self._slices = slices
         # The text of the file when it was last read.
         self._read = ""
+        self.problem = ""
+        """Why the file could not be read last; empty if it could."""
         self._lock = asyncio.Lock()
         self._asked: set[asyncio.Task[None]] = set()
         self._watch: asyncio.Task[None] | None = None
@@ -140,16 +144,16 @@ class Budgets:
         try:
             text = "" if self._file is None else await self._read_file()
             await self._parsed(text)
-            stored = decode(await self._keeper.document(KEY))
-            is_ours = stored.source is Source.FILE and not self._keeper.shared
+            stored = decode(await self._documents.read(KEY))
+            is_ours = stored.source is Source.FILE and not self._documents.shared
             if self._file is not None and (not stored.revision or is_ours):
                 try:
                     await self._replace_by_file(text)
                 except CallError as error:
-                    # Another member that starts at the same time was faster.
+                    # Another member that starts at the same time has stored them first.
                     if error.reason != STALE:
                         raise
-                    stored = decode(await self._keeper.document(KEY))
+                    stored = decode(await self._documents.read(KEY))
                 else:
                     return
         except DefaultFileError as error:
@@ -157,10 +161,10 @@ class Budgets:
         except ConfigError as error:
             raise SettingsError(str(self._refused(error))) from None
         except StoreError as error:
-            # Without the store no RM is taken. Rounds follow the definition when it answers.
+            # Without the store no RM is admitted. The rounds read the definition once the store answers.
             log.warning("stored budgets not read", reason=str(error))
             return
-        except (OSError, ValueError, CallError) as error:
+        except (ValueError, CallError) as error:
             raise SettingsError(f"the stored budgets cannot be used: {error}") from None
         if stored.revision:
             await self.follow(stored)
@@ -185,19 +189,23 @@ class Budgets:
         return self._file is not None
 
     async def reload(self) -> bool:
-        """Read the file again; returns True if it has brought other budgets.
+        """Read the file again; returns True if the budgets changed.
 
-        A file without changes undoes no change of an operator.
+        An unchanged file does not undo an operator's change.
 
         Raises:
             CallError: the budgets cannot be stored.
             DefaultFileError: the file is unusable. Nothing is changed.
         """
-        before = self._read
-        text = await self._read_file()
-        if text == before and self.definition.source is not Source.FILE:
-            return False
-        return await self._replace_by_file(text)
+        before, self.problem = self._read, ""
+        try:
+            text = await self._read_file()
+            if text == before and self.definition.source is not Source.FILE:
+                return False
+            return await self._replace_by_file(text)
+        except DefaultFileError as error:
+            self.problem = str(error)
+            raise
 
     def reload_soon(self) -> None:
         """Read the file again, if there is a file; the result is logged."""
@@ -214,13 +222,13 @@ class Budgets:
         except (DefaultFileError, CallError) as error:
             log.error("budgets not read", reason=str(error))
         except Exception:
-            # The file is still watched.
+            # Log only: the file is still watched.
             log.exception("budgets not read")
 
     async def update(
         self, text: str, base: int, source: Source, by: str, comment: str, origin: Origin
     ) -> Updated:
-        """Store other budgets, and put them into force; base 0 replaces whatever is in force.
+        """Store other budgets, and put them into force. `base` is the revision to replace; 0 for any.
 
         Raises:
             ConfigError: they are invalid.
@@ -230,11 +238,11 @@ class Budgets:
         time = nanoseconds(self._clock.now())
         wanted = Definition(text=text, source=source, by=by, comment=comment, time=time)
         async with self._lock:
-            # All workers read the same file at their start: the slower ones find it stored.
+            # All workers read the same file at their start: the later ones find it stored already.
             new, changed = await self._store(wanted, base, tries=1 if base else TRIES)
             await self._enforce(new, tree)
         if not changed:
-            return Updated(changed=False, definition=new, persistent=self._keeper.persistent)
+            return Updated(changed=False, definition=new, persistent=self._documents.persistent)
         log.info(
             "budgets updated", revision=new.revision, source=source.value, by=by, comment=comment,
             budgets=len(tree.budgets),
@@ -242,7 +250,7 @@ class Budgets:
         for warning in tree.warnings:
             log.warning("budgets", warning=warning)
         return Updated(
-            changed=True, definition=new, persistent=self._keeper.persistent, warnings=tree.warnings
+            changed=True, definition=new, persistent=self._documents.persistent, warnings=tree.warnings
         )
 
     async def _store(self, wanted: Definition, base: int, tries: int) -> tuple[Definition, bool]:
@@ -251,34 +259,51 @@ class Budgets:
         Raises:
             CallError: ABORTED, `base` is not in force any more; or it cannot be stored.
         """
+        current = new = Definition()
+
+        def change(document: Document) -> bytes | None:
+            nonlocal current, new
+            current = new = decode(document)
+            if base and base != current.revision:
+                raise _stale(current, base)
+            if current.revision and wanted.text == current.text:
+                return document.value
+            new = replace(wanted, revision=current.revision + 1)
+            return new.encode()
+
         try:
-            document = await self._keeper.document(KEY)
-            current = decode(document)
-        except (OSError, StoreError, ValueError) as error:
-            raise _not_stored(error) from None
-        if base and base != current.revision:
-            raise _stale(current, base)
-        if current.revision and wanted.text == current.text:
-            return current, False
-        new = replace(wanted, revision=current.revision + 1)
-        try:
-            await self._keeper.replace_document(KEY, new.encode(), document.revision)
+            changed = await self._documents.update(KEY, change, tries)
         except Conflict:
-            if tries > 1:
-                return await self._store(wanted, base, tries - 1)
             raise _stale(replace(current, revision=current.revision + 1), base) from None
-        except (OSError, StoreError, ValueError) as error:
+        except ValueError as error:
             raise _not_stored(error) from None
-        return new, True
+        except StoreError as error:
+            # The answer may have been lost, but not the write.
+            if await self._stored(error) != new.encode():
+                raise _not_stored(error) from None
+            changed = True
+        return new, changed
+
+    async def _stored(self, failure: StoreError) -> bytes:
+        """The stored budgets after a failure of a write.
+
+        Raises:
+            CallError: UNAVAILABLE, they cannot be read either.
+        """
+        try:
+            return (await self._documents.read(KEY)).value
+        except StoreError:
+            text = f"the store does not answer, and the budgets may have been changed: {failure}"
+            raise unavailable(text) from None
 
     async def follow(self, definition: Definition) -> None:
-        """Put a stored definition into force, unless it is already."""
+        """Put a stored definition into force, unless it is in force already."""
         if definition == self.definition:
             return
         try:
             tree = await self._parsed(definition.text)
         except ConfigError as error:
-            # Another version has written it: what is in force stays.
+            # A member of another version has written it: the budgets in force stay.
             log.error("stored budgets not taken", revision=definition.revision, reason=str(error))
             return
         async with self._lock:
@@ -290,10 +315,10 @@ class Budgets:
         return any(budget.name == name for budget in self.tree.budgets)
 
     async def store_again(self) -> None:
-        """Store what is in force if nothing is stored: the store is a new one."""
+        """Store the definition in force if the store has none, as after the store was replaced."""
         if self.definition.revision:
-            with suppress(OSError, StoreError, ValueError):
-                await self._keeper.replace_document(KEY, self.definition.encode(), 0)
+            with suppress(StoreError):
+                await self._documents.compare_and_set(KEY, self.definition.encode(), 0)
 
     async def _enforce(self, definition: Definition, tree: BudgetTree) -> None:
         self.definition, self.tree = definition, tree
@@ -327,7 +352,7 @@ class Budgets:
 
 
 def scope_of(tree: BudgetTree, name: str) -> str:
-    """Digest of what counts in a budget: its patterns, those of all budgets below, its resources."""
+    """Digest of the scope of a budget: its patterns, those of all budgets below, and its resources."""
     below = [one for one in tree.budgets if one.name == name or one.name.startswith(f"{name}/")]
     patterns = sorted((member.rm, member.partition, member.queue) for one in below for member in one.members)
     names = next((sorted(one.limit) for one in below if one.name == name), [])
@@ -335,7 +360,7 @@ def scope_of(tree: BudgetTree, name: str) -> str:
 
 
 def refused(error: ConfigError) -> CallError:
-    """The error for budgets of an operator."""
+    """The status of a refused update of an operator."""
     return config_refused(str(error), error.problems)
 
 
@@ -351,5 +376,5 @@ def _stale(current: Definition, base: int) -> CallError:
 
 def _not_stored(error: Exception) -> CallError:
     return failed_precondition(
-        f"the budgets cannot be stored, so that nothing was changed: {error}", "NOT_STORED"
+        f"the budgets were not stored, so that nothing was changed: {error}", "NOT_STORED"
     )

@@ -1,17 +1,16 @@
 """The escrow of budgets between members, over compare-and-set of one document for each budget.
 
-A slice is an RM's, and follows the RM to its new owner. Only the owner changes it, in an order that
-keeps what all cores may use within what the documents say, and so within the limit, wherever a
-member dies:
+A slice is an RM's, and follows the RM to its new owner. Only the owner changes it, in an order that keeps
+the use of all cores within the documents, and so within the limit, wherever a member dies:
 
 * Growth: first the document, then the core. The core gets no more than this owner has written
   itself: a write of unknown outcome may still land, and gives nothing until a later one succeeds.
 * Shrinking: first the core, then the document, which never says less than slice and use of the core.
-* Takeover: the holding of the former owner counts until the new one has replayed, and has written
-  its own epoch into it. Before that the core has no slice. A former owner that wakes up finds a
-  higher epoch, and leaves the holding alone.
+* Takeover: the holding of the former owner counts until the RM has replayed, and the new owner has written
+  its epoch into it. Before that the core has no slice. A former owner that resumes finds a
+  higher epoch, and does not change the holding.
 
-Nothing is kept but the documents. Time comes from outside, so that a simulation can run this.
+Only the documents are stored. The caller gives the time, so that a simulation can run this.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +22,8 @@ import structlog
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import EMPTY, Resources
 from licorne_server.rms.budgets.slices import DamagedBudget, Escrowed, Holding, Use, decode, encode, settled
-from licorne_server.store.coordination.store import SHARED, Conflict, Document, Snapshot, Store, StoreError
+from licorne_server.store.coordination.store import Snapshot, Store
+from licorne_server.store.documents.documents import SHARED, Conflict, Document, StoreError
 
 log = structlog.get_logger("core.coordination.escrow")
 
@@ -31,10 +31,10 @@ BUDGETS = f"{SHARED}budgets/"
 """Prefix of the keys of budgets; the name of the budget follows."""
 
 TRIES = 4
-"""Attempts at one change of a document, at most; the next round goes on."""
+"""Attempts at one change of a document, at most; the next round continues."""
 
 WINDOW = 2.0
-"""Seconds for which, at least, a use or a grant counts as recent; twice as many at most."""
+"""Seconds for which a use or a grant counts as recent at least; at most it is twice as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,20 +43,20 @@ class Terms:
 
     limit: Resources
     scope: str
-    """Digest of the patterns that say what counts in it, and of the names of its resources."""
+    """Digest of the patterns of its scope, and of the names of its resources."""
 
 
 class Books(ABC):
-    """The core, as the escrow sees it.
+    """What the escrow needs of the core: the use of budgets, and their slices.
 
-    An RM that is served under another epoch than before has no slices until `set_slices` gives some.
+    An RM that is served under a new epoch has no slices until `set_slices` gives some.
     """
 
     @abstractmethod
     def uses(self, budget: str) -> Mapping[RmId, Use] | None:
         """The present use of the RMs that use or want something of a budget; `recent` is empty.
 
-        None while it is not known.
+        None while it is unknown.
         """
 
     @abstractmethod
@@ -65,7 +65,7 @@ class Books(ABC):
 
     @abstractmethod
     async def set_slices(self, budget: str, slices: Mapping[RmId, Resources]) -> None:
-        """Set the slices of some RMs; those of others stay. They count when this returns."""
+        """Set the slices of some RMs; those of others stay. They are in force when this returns."""
 
 
 class NotReleased(Exception):
@@ -73,7 +73,7 @@ class NotReleased(Exception):
 
 
 class _Recent:
-    """The most that was used in the last `WINDOW` to twice that."""
+    """The highest use in a recent period, of one to two times `WINDOW`."""
 
     def __init__(self, now: float) -> None:
         self._since = now
@@ -81,7 +81,7 @@ class _Recent:
         self._most: dict[str, int] = {}
 
     def most(self, used: Resources, now: float) -> dict[str, int]:
-        """Note a use; returns the most."""
+        """Record a use at `now`, in seconds; returns the highest recent use."""
         if now - self._since >= WINDOW:
             self._before = self._most if now - self._since < 2 * WINDOW else EMPTY
             self._most = {}
@@ -104,7 +104,7 @@ class Escrow:
         books: Books,
         held: Callable[[], Mapping[RmId, int]],
     ) -> None:
-        """`member` is a name that no other run of a member has. `held` has the epochs of the RMs that
+        """`member` is unique to this run of the member. `held` gives the epochs of the RMs that
         are served here and whose replay has ended."""
         self._store = store
         self._member = member
@@ -114,15 +114,15 @@ class Escrow:
         self._documents: dict[str, Document] = {}
         # Slices in the last write of this member that is known to have succeeded, with the epoch.
         self._written: dict[tuple[str, RmId], tuple[int, Resources]] = {}
-        # What each RM used, and what it was granted.
+        # The recent use and the recent slices of each RM, by budget.
         self._recent: dict[tuple[str, RmId], tuple[_Recent, _Recent]] = {}
-        # Since when periods of settling have been seen here.
+        # When each period of settling was first seen here, in seconds.
         self._settling: dict[tuple[str, str], float] = {}
 
     async def round(self, terms: Mapping[str, Terms], revision: int, snapshot: Snapshot, now: float) -> None:
-        """Bring all budgets up to date, each by one write at most if nobody interferes.
+        """Bring all budgets up to date, each by one write at most unless another member writes too.
 
-        `terms` are those of this revision of the definition. `now` is monotonic, in seconds.
+        `terms` are those of this revision of the definition. `now` is a monotonic time in seconds.
         """
         living = owned(snapshot)
         for name in terms:
@@ -139,13 +139,13 @@ class Escrow:
         self._forget_others(terms)
 
     async def release(self, rm_id: RmId, snapshot: Snapshot, epoch: int | None = None) -> int:
-        """Free all that the RM holds; returns the number of budgets that it held something of.
+        """Remove all holdings of the RM; returns the number of budgets in which it had one.
 
-        With an epoch the caller was its owner under that epoch, and has dropped it.
+        With an epoch: the caller was the owner under that epoch, and has dropped the RM.
 
         Raises:
             NotReleased: the RM has a living owner.
-            StoreError: the store does not answer; some may have been freed.
+            StoreError: the store does not answer; some holdings may have been removed.
         """
         if epoch is None and rm_id in owned(snapshot):
             raise _served(rm_id)
@@ -161,7 +161,7 @@ class Escrow:
             holding = None if budget is None else budget.holdings.get(rm_id)
             if budget is None or holding is None:
                 return False
-            # Nobody owned the RM when the document was as in the snapshot. A new owner raises the epoch.
+            # No member owned the RM when the document was as in the snapshot. A new owner raises the epoch.
             epoch = holding.epoch if epoch is None else epoch
             if holding.epoch > epoch:
                 raise _served(rm_id)
@@ -174,9 +174,9 @@ class Escrow:
         raise StoreError(f"{key} was changed too often by others")
 
     async def _follow(self, name: str, snapshot: Snapshot) -> None:
-        """Take over the document in the snapshot.
+        """Use the document in the snapshot.
 
-        It may be older than the last write of this member, or that of another store: then it is read.
+        If it is older than the last write of this member, or belongs to another store, it is read anew.
         """
         key = f"{BUDGETS}{name}"
         seen = snapshot.documents.get(key, Document())
@@ -185,7 +185,7 @@ class Escrow:
         self._documents[key] = seen
 
     def _forget_others(self, terms: Collection[str]) -> None:
-        """Drop what is known here of budgets that are gone, and of RMs that are not served here."""
+        """Drop the state of removed budgets, and of RMs that are not served here."""
         held = self._held()
         for name, rm_id in [one for one in self._recent if one[0] not in terms or one[1] not in held]:
             self._written.pop((name, rm_id), None)
@@ -221,8 +221,8 @@ class Escrow:
                 self._documents[key] = await self._store.read(key)
                 continue
             except StoreError:
-                # It may land later. The core keeps no more than both documents have, and gets nothing
-                # before another write has succeeded.
+                # The write may still land. The core retains no more than both documents grant, and gets
+                # nothing before another write has succeeded.
                 for rm_id in plan:
                     if (name, rm_id) in self._written:
                         self._written[name, rm_id] = (plan[rm_id].epoch, EMPTY)
@@ -238,7 +238,7 @@ class Escrow:
     def _agreed(
         self, name: str, before: Escrowed | None, terms: Terms, revision: int, now: float
     ) -> Escrowed:
-        """The document with the limit of the newest definition, settling or not."""
+        """The document with the limit of the newest definition; settling if its scope is new."""
         budget = before or Escrowed(limit=terms.limit, revision=revision)
         if before is None or before.revision < revision:
             settling = budget.settling
@@ -251,7 +251,7 @@ class Escrow:
         if budget.settling:
             since = self._settling.setdefault((name, budget.settling), now)
             if now - since >= self._store.lease:
-                # By now each member has charged what its RMs use, or has stopped deciding.
+                # By now each member has charged the use of its RMs, or has stopped deciding.
                 budget = replace(budget, settling="")
         else:
             for known in [one for one in self._settling if one[0] == name]:
@@ -266,10 +266,10 @@ class Escrow:
         now: float,
         at_least: Mapping[RmId, Holding] | None = None,
     ) -> dict[RmId, Holding] | None:
-        """The holdings of the RMs of this member as they should be now; None if that is not known.
+        """The holdings of the RMs of this member as they should be now; None while the use is unknown.
 
-        With `at_least`, a plan to which the core has shrunk already, no slice grows, and none is
-        below it or below the present use, unless the plan was.
+        `at_least` is a plan to which the core has shrunk already: then no slice grows, and none is
+        below that plan or below the present use, unless that plan was.
         """
         uses, held = self._books.uses(name), self._held()
         if uses is None:
@@ -287,7 +287,7 @@ class Escrow:
             elif at_least is None:
                 recent, granted = self._recent.setdefault((name, rm_id), (_Recent(now), _Recent(now)))
                 if own is not None and own.epoch < held[rm_id]:
-                    recent.most(own.slice, now)  # an RM without replays may still bring what it runs
+                    recent.most(own.slice, now)  # it may still report running allocations
                 use = replace(use, recent=recent.most(use.used, now), granted=granted.most(EMPTY, now))
                 holding = settled(budget, rm_id, held[rm_id], use, living)
                 before = EMPTY if own is None else own.slice
@@ -300,7 +300,7 @@ class Escrow:
         return plan
 
     async def _shrink(self, name: str, plan: Mapping[RmId, Holding]) -> bool:
-        """Shrink the core's slices to the plan; returns True if one did shrink."""
+        """Shrink the core's slices to the plan; returns True if one was larger."""
         has = self._books.slices(name)
         less = {
             rm_id: {r: min(size, holding.slice.get(r, 0)) for r, size in has[rm_id].items()}
@@ -312,7 +312,7 @@ class Escrow:
         return bool(less)
 
     async def _grow(self, name: str, plan: Mapping[RmId, Holding]) -> None:
-        """Give the core what was written, for RMs that are still served under the same epoch."""
+        """Give the core the written slices of the RMs that are still served under the same epoch."""
         held, has = self._held(), self._books.slices(name)
         more = {
             rm_id: holding.slice
@@ -329,7 +329,7 @@ class Escrow:
         """Replace the document.
 
         Raises:
-            Conflict: somebody else has.
+            Conflict: another member has replaced it.
             StoreError: the store does not answer.
         """
         content = encode(replace(budget, serial=budget.serial + 1))
@@ -337,7 +337,7 @@ class Escrow:
         self._documents[key] = Document(value=content, revision=revision)
 
     async def _end(self, key: str, document: Document, revision: int) -> None:
-        """Give back what RMs of this member hold of a budget that is gone; drop it behind the last."""
+        """Remove the holdings of this member's RMs in a removed budget, and then its document."""
         try:
             budget = decode(document.value)
             left = budget.without(self._held().keys())
@@ -352,7 +352,7 @@ class Escrow:
 
 
 def _at_least(planned: Holding, before: Resources, use: Use) -> Holding:
-    """A plan after the core has shrunk to it: what was charged meanwhile is not given back."""
+    """The plan after the core has shrunk to it, with at least the amounts that were charged meanwhile."""
     size = {
         name: amount if name in planned.overdraft else max(amount, min(used, before.get(name, 0)))
         for name, amount in planned.slice.items()

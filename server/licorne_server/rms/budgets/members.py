@@ -22,10 +22,10 @@ from licorne_server.rms.budgets.escrow import BUDGETS, Books, Escrow, NotRelease
 from licorne_server.rms.budgets.slices import DamagedBudget, Escrowed, Holding, Use
 from licorne_server.rms.budgets.slices import decode as decode_escrowed
 from licorne_server.rms.registry import Rms, is_owned
-from licorne_server.store.configurations.history import Keeper
 from licorne_server.store.configurations.thread import ConfigThread
 from licorne_server.store.coordination.ownership import Ownership
-from licorne_server.store.coordination.store import Document, Snapshot
+from licorne_server.store.coordination.store import Snapshot
+from licorne_server.store.documents.documents import Document, Documents
 from licorne_server.wire.errors import Defect, Stopped
 
 log = structlog.get_logger("core.coordination.budgets")
@@ -38,18 +38,18 @@ class EngineBooks(Books):
     """The core behind its engine."""
 
     def __init__(self, engine: Engine, views: Views, is_known: Callable[[str], bool]) -> None:
-        """Without slices: whatever has none may allocate nothing.
+        """Start without slices: an RM without one may allocate nothing.
 
-        `is_known` is true for the budgets that the core gets with its commands so far.
+        `is_known` is true for a budget of the definition that the core has got.
         """
         self._engine = engine
         self._views = views
         self._is_known = is_known
-        # As the core has them once it has handled all commands so far.
+        # The slices of the core once it has handled all queued commands.
         self._slices: dict[str, dict[RmId, Resources]] = {}
 
     def uses(self, budget: str) -> Mapping[RmId, Use] | None:
-        """See `Books`. Nothing is known while the core counts members anew."""
+        """See `Books`. None while the core counts the members of budgets anew."""
         try:
             report = budget_report(self._views, budget)
         except NotFound:
@@ -70,7 +70,7 @@ class EngineBooks(Books):
             await self._engine.submit(command, is_current=lambda: self._is_known(budget))
 
     def forget(self, rm_id: RmId) -> None:
-        """Take all slices of an RM from the core, before any command that comes later."""
+        """Take all slices of an RM from the core, ahead of all later commands."""
         for budget, slices in self._slices.items():
             if slices.pop(rm_id, None) is not None:
                 command = SetBudgetSlices(budget=budget, slices=dict(slices))
@@ -102,7 +102,7 @@ def _use(use: BudgetUse, has: Resources) -> Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldingState:
-    """What one RM has of a budget; `used` is known only `here`, where the RM is served."""
+    """The part of one RM in a budget; `used` is known only `here`, where the RM is served."""
 
     rm_id: RmId
     here: bool
@@ -136,28 +136,28 @@ class MemberBudgets(Periodic):
         engine: Engine,
         rms: Rms,
         views: Views,
-        keeper: Keeper,
+        documents: Documents,
         thread: ConfigThread,
         clock: Clock,
         file: Path | None,
         ownership: Ownership,
     ) -> None:
-        """For a server that is alone all bounds are exact."""
+        """On a server without other members all bounds are exact."""
         super().__init__("budgets", clock, PAUSE)
         self._views = views
         self._rms = rms
         self._ownership = ownership
         # Epochs of the registered RMs.
         self._epochs: dict[RmId, int] = {}
-        # Revision of the document whose definition is in force.
+        # Revision of the stored document of the definition in force.
         self._followed = 0
         self._books = EngineBooks(engine, views, self._has)
         store = ownership.store
         self._escrow = None if store is None else Escrow(store, uuid4().hex, self._books, self._held)
-        self.definition = Budgets(engine, keeper, thread, clock, file, self._slices)
+        self.definition = Budgets(engine, documents, thread, clock, file, self._slices)
 
     async def begin(self, *, watch: bool) -> None:
-        """Put the budgets into force, and begin to follow them.
+        """Put the budgets into force, and begin to follow their changes.
 
         Raises:
             SettingsError: they cannot be used.
@@ -169,26 +169,26 @@ class MemberBudgets(Periodic):
             self.start()
 
     async def stop(self) -> None:
-        """Follow nothing any more."""
+        """Stop following changes, and end the rounds."""
         await self.definition.stop()
         await super().stop()
 
     def registered(self, rm_id: RmId) -> None:
-        """The RM is registered: under another epoch than before it has to get its slices anew."""
+        """Note a registration of the RM: under a new epoch it has to get its slices anew."""
         rm = self._rms.find(rm_id)
         if rm is not None and self._epochs.get(rm_id) != rm.epoch:
             self._epochs[rm_id] = rm.epoch
             self._books.forget(rm_id)
 
     def forget(self, rm_id: RmId) -> None:
-        """The RM is gone from the core, and its slices with it."""
+        """Note that the core has removed the RM, and its slices with it."""
         self._epochs.pop(rm_id, None)
         self._books.forget(rm_id)
 
     async def release(self, rm_id: RmId, epoch: int | None = None) -> int:
-        """Free what the RM holds; returns the number of budgets that it held something of.
+        """Remove the RM's holdings; returns the number of budgets in which it had one.
 
-        With an epoch the RM was served here under it, and is gone from the core.
+        With an epoch: the RM was served here under it, and the core has removed it.
 
         Raises:
             NotReleased: the RM is served.
@@ -217,11 +217,11 @@ class MemberBudgets(Periodic):
         return {
             rm.rm_id: rm.epoch
             for rm in self._rms.all()
-            if is_owned(self._rms, rm) and not (rm.session is not None and rm.session.awaits_replay)
+            if is_owned(self._rms, rm) and not rm.session.awaits_replay
         }
 
     async def _work(self) -> float:
-        """One round."""
+        """Run one round of the escrow; returns the seconds until the next one."""
         try:
             if self._escrow is not None and self._ownership.may_decide():
                 await self._round(self._escrow, self._ownership.snapshot())

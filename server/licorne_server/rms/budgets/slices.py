@@ -12,23 +12,23 @@ from typing import Any, NamedTuple
 
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import INT64_MAX, Resources
-from licorne_server.store.coordination.store import MAX_DOCUMENT
+from licorne_server.store.documents.documents import MAX_DOCUMENT
 
 SPARE = 8
-"""A grant adds one part in so many of the rest that nobody wants, so that not every ask needs one."""
+"""Divisor: a grant adds this part of the remainder that no RM wants, so that not every ask needs a grant."""
 
 ROOMY = 4
-"""A slice without demand from others is reduced once it has so many times the recent use..."""
+"""Factor: a slice without demand from others is reduced once it exceeds the recent use this many times..."""
 
 KEPT = 2
-"""...and then keeps so many times the recent use."""
+"""...and is then reduced to this many times the recent use."""
 
 NEAR = 16
-"""An RM that lacks less than one part in so many of its fair part takes none from others."""
+"""Divisor: an RM that lacks less than this part of its fair part takes nothing from others."""
 
 
 class DamagedBudget(Exception):
-    """A document is none of a budget."""
+    """The content of a document is not that of a budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Holding:
     want: Resources = field(default_factory=dict)
     """Need beyond slice and use."""
     turn: int = 0
-    """Place in the line of RMs that want more, the lowest first; 0 without a want."""
+    """Position in the queue of RMs that want more, the lowest first; 0 without a want."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +54,12 @@ class Escrowed:
     revision: int
     """Revision of the definition that the limit is from."""
     scope: str = ""
-    """Digest of what counts in the budget."""
+    """Digest of the budget's scope (`scope_of`)."""
     settling: str = ""
-    """Name of the present period of settling, empty behind it: since the document or its scope is
-    new, members first charge what their RMs use, and nothing is granted."""
+    """Name of the present period of settling, or empty. After the document or its scope is
+    created, members first charge the use of their RMs, and nothing is granted."""
     serial: int = 0
-    """Number of the write. It makes every write a change, so that late writes conflict."""
+    """Number of the write. It makes every write change the document, so that late writes conflict."""
     turns: int = 0
     """The last turn that was given."""
     holdings: Mapping[RmId, Holding] = field(default_factory=dict)
@@ -88,33 +88,33 @@ def _charged(held: Holding, name: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What an RM does with a budget, as its owner's core knows it."""
+    """An RM's use of a budget, as seen by its owner's core."""
 
     used: Resources = field(default_factory=dict)
     """Charged now, assumed allocations included."""
     needed: Resources = field(default_factory=dict)
     """The slice with which no pending ask would wait for the budget."""
     recent: Resources = field(default_factory=dict)
-    """The most that was used lately, or was granted lately."""
+    """The highest of the recent uses and grants."""
     granted: Resources = field(default_factory=dict)
-    """The largest slice to which it grew lately."""
+    """The largest slice that was recently granted."""
 
 
 def settled(budget: Escrowed, rm_id: RmId, epoch: int, use: Use, living: Collection[RmId]) -> Holding:
     """The RM's holding as its owner should have it now; `living` RMs have an owner.
 
-    Growth: use beyond the slice is covered first, as far as the rest goes. Then wants are granted in
-    the order of their turns, each after those ahead of it. An RM goes to the end of the line when it
-    gets something and wants more, and when its slice comes to be less than its use.
+    Growth: use beyond the slice is covered first, as far as the rest allows. Then wants are granted in
+    the order of their turns, each after those ahead of it. An RM moves to the end of the queue when it
+    gets something and wants more, and when its slice becomes less than its use.
 
-    Shrinking: what was not in recent use is given back as far as others want more than the rest;
+    Shrinking: amounts beyond the recent use are given back as far as others want more than the rest;
     without such wants only a slice of over `ROOMY` times the recent use is reduced. As long as an RM
-    in line has less than its fair part, those with more than theirs get nothing, and their slices
-    shrink to it: what they use beyond is overdraft, which ends with their allocations. A grant is kept
+    in the queue has less than its fair part, those with more than theirs get nothing, and their slices
+    shrink to it: use beyond that is overdraft, which ends with their allocations. A grant is retained
     for a while, so that there is time to use it.
 
-    While all that is charged exceeds the limit, no slice is larger than what the others leave of the
-    limit: what an RM uses beyond that is overdraft, and nothing new is allocated anywhere.
+    While the total charge exceeds the limit, no slice is larger than the part of the limit that the
+    others leave: an RM's use beyond that is overdraft, and nothing new is allocated anywhere.
     """
     own = budget.holdings.get(rm_id, Holding(epoch=epoch))
     others = [(held, key in living) for key, held in budget.holdings.items() if key != rm_id]
@@ -139,7 +139,7 @@ class _Part(NamedTuple):
 def _part(
     budget: Escrowed, name: str, own: Holding, others: Iterable[tuple[Holding, bool]], use: Use
 ) -> _Part:
-    """One resource of `settled`; `others` with whether they have an owner."""
+    """One resource of `settled`; `others` are pairs of a holding and whether its RM has an owner."""
     used, recent = use.used.get(name, 0), use.recent.get(name, 0)
     needed = max(used, use.needed.get(name, 0))
     most = room = budget.limit[name]
@@ -152,7 +152,7 @@ def _part(
             continue
         wanted = one.want.get(name, 0)
         needs.append(charged + wanted)
-        # Whoever has an overdraft gets nothing before it has ended.
+        # An RM with an overdraft gets nothing before the overdraft has ended.
         if wanted and one.turn and not one.overdraft.get(name):
             line.append((one.turn, charged, wanted))
     most = max(0, most)
@@ -177,16 +177,16 @@ def _part(
 
 
 def _fair(room: int, needs: Iterable[int], line: Iterable[tuple[int, int, int]]) -> tuple[int, int]:
-    """The fair part of an RM, and what those in line want that have less than theirs.
+    """The fair part of an RM, and the total want of the RMs in the queue that have less than theirs.
 
-    Of the room small `needs` are met whole, and larger ones in equal parts. The line has turn, charge
+    Of the room small `needs` are met whole, and larger ones in equal parts. The queue has turn, charge
     and want of each.
     """
     left = sorted(needs)
     for number, need in enumerate(left):
         part = room // (len(left) - number)
         if need > part:
-            # What is left over by the division is a part as well: of few licences it is all there is.
+            # The remainder of the division is given out too: of a few licences it may be all there is.
             enough = part + 1 - part // NEAR
             return part, sum(wanted for _, charged, wanted in line if charged < enough)
         room -= need
@@ -194,14 +194,14 @@ def _fair(room: int, needs: Iterable[int], line: Iterable[tuple[int, int, int]])
 
 
 def _grant(asked: int, room: int, ahead: int, behind: int) -> int:
-    """The part of `room` that a want gets, once the wants ahead have theirs."""
+    """The part of `room` that a want gets, after the wants ahead of it were served."""
     room = max(0, room - ahead)
     spare = max(0, room - asked - behind) // SPARE
     return min(asked, room) + spare
 
 
 def _reduced(held: int, kept: int, pressure: int, *, idle: bool) -> int:
-    """A slice that need not grow; others want `pressure` more than the rest."""
+    """The size of a slice that need not grow, while others want `pressure` more than the rest."""
     if held <= kept:
         return held
     if pressure > 0:
@@ -210,7 +210,7 @@ def _reduced(held: int, kept: int, pressure: int, *, idle: bool) -> int:
 
 
 def _said(before: Resources, want: Resources) -> Resources:
-    """The want to publish: the present one, unless the published one is right within a factor of two."""
+    """The want to publish: the present one, unless the published one is within a factor of two of it."""
     near = before.keys() == want.keys() and all(want[name] <= before[name] <= 2 * want[name] for name in want)
     return before if near else want
 
@@ -225,7 +225,7 @@ def encode(budget: Escrowed) -> bytes:
     """The bytes of a document.
 
     Raises:
-        ValueError: it is larger than the store takes.
+        ValueError: it is larger than the store accepts.
     """
     holdings = {
         rm_id: {
@@ -247,10 +247,10 @@ def encode(budget: Escrowed) -> bytes:
 
 
 def decode(content: bytes) -> Escrowed:
-    """The document of the bytes.
+    """Parse a document.
 
     Raises:
-        DamagedBudget: they are none.
+        DamagedBudget: the bytes are no such document.
     """
     if len(content) > MAX_DOCUMENT:
         raise DamagedBudget(f"{len(content)} bytes are too many")

@@ -1,8 +1,8 @@
 """`licorne.v1.Admin`: the calls by which operators change the core's state.
 
-Each subject has a module, with a class that gives its methods by name. Those of an extension are in
+Each subject has a module, with a class that returns its methods by name. Those of an extension are in
 its folder (`extensions/*/admin.py`). A method that changes
-something is wrapped by `Rights`, which admits operators and leaves a line in the log.
+something is wrapped by `Rights`, which admits operators and writes a line to the audit log.
 """
 
 import grpc
@@ -11,7 +11,7 @@ from licorne_core.views import Views
 from licorne_server.engine.copies import Copies
 from licorne_server.engine.engine import Engine
 from licorne_server.process.fair import TimeSlices
-from licorne_server.reads.dumping import Dumps
+from licorne_server.reads.sources import Dumps
 from licorne_server.rms.budgets.members import MemberBudgets
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.registry import Rms

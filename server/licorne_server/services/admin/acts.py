@@ -1,4 +1,4 @@
-"""What operators do to the core: checks of their calls, the commands, and the marks that stay of them."""
+"""What operators do to the core: checks of their calls, the commands, and stored marks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,19 +18,16 @@ from licorne_server.wire.caps import MAX_QUEUE_PATH, text_problem
 from licorne_server.wire.errors import CallError, exhausted, failed_precondition, invalid_argument, not_found
 from licorne_server.wire.responses import nanoseconds
 
-MAX_REASON_BYTES = 1024
-"""Bytes of the reason that an operator gives; it may be stored with an application."""
-
 T = TypeVar("T", bound=Effect)
 
 
 class Acts:
-    """By this the extensions of the server carry out their calls of Admin (`extensions/*/admin.py`)."""
+    """What extensions of the server need to carry out their calls of Admin (`extensions/*/admin.py`)."""
 
     def __init__(
         self, rights: Rights, engine: Engine, rms: Rms, views: Views, configurations: Configurations
     ) -> None:
-        """Send commands to the engine; `configurations` keep the marks."""
+        """Send commands to the engine; `configurations` stores the marks."""
         self.rights = rights
         self.rms = rms
         self.views = views
@@ -41,7 +38,7 @@ class Acts:
         """Refuse invalid requests.
 
         Raises:
-            CallError: INVALID_ARGUMENT with the field, or the RM is not registered.
+            CallError: INVALID_ARGUMENT with the field; or FAILED_PRECONDITION, the RM is not registered.
         """
         partition = ("partition", text_problem("partition", request.partition, MAX_QUEUE_PATH))
         for field, problem in (partition, *problems):
@@ -60,12 +57,13 @@ class Acts:
         on: bool,
         stays: Callable[[T], Mapping[str, Any] | None],
     ) -> T:
-        """Have the core do it, and note it for later registrations of the RM.
+        """Have the core handle the command, and store a mark for later registrations of the RM.
 
-        `stays` gives what else the mark has by the outcome; None if it was so already, and keeps its mark.
+        `stays` gives further fields of the mark from the outcome; None if nothing changed: the former mark
+        stays.
 
         Raises:
-            CallError: the core has refused it, or the RM has very many marks.
+            CallError: the core refused the command, or the RM has too many marks.
         """
         kind, name = of
         done_by = self.mark(request, context)
@@ -88,35 +86,28 @@ class Acts:
             if more is None:
                 return done
             self.configurations.mark(rm_id, replace(mark, **more), on=on)
-        await self.configurations.keeper.written(rm_id)
+        await self.configurations.stored.written(rm_id)
         return done
 
     def mark(self, request: Any, context: Any) -> OperatorMark:
-        """The act of the caller, now, for the reason in the request's message.
-
-        Raises:
-            CallError: the message is too long.
-        """
-        problem = text_problem("message", request.message, MAX_REASON_BYTES)
-        if problem:
-            raise invalid_argument(problem, "message")
+        """A mark with the caller, the present time and the reason in the request's message."""
         by = self.rights.access.caller(context).peer
         return OperatorMark(by=by, time=self._engine.now(), message=request.message)
 
     async def carry_out(self, command: Command, wanted: type[T]) -> T:
-        """Have the core do it; what came of it.
+        """Have the core handle the command; returns the outcome of the wanted type.
 
         Raises:
-            CallError: the core has refused it.
+            CallError: the core refused the command.
         """
         return outcome(await self._engine.submit(command), wanted)
 
 
 def outcome(effects: Sequence[Effect], wanted: type[T]) -> T:
-    """The effect of that kind: what came of an operator's command.
+    """The outcome of an operator's command: the effect of the wanted type.
 
     Raises:
-        CallError: the core has refused the command.
+        CallError: the core refused the command.
     """
     for effect in effects:
         if isinstance(effect, wanted):
@@ -142,5 +133,5 @@ def _refused(effect: OperatorRefused) -> CallError:
 
 
 def if_changed(done: Any) -> Mapping[str, Any] | None:
-    """What else a mark has by an outcome that says whether it changed anything: nothing, if it did."""
+    """The further fields of a mark: none if the outcome has changed something; None if it has not."""
     return {} if done.changed else None

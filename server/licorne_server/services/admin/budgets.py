@@ -1,4 +1,4 @@
-"""Budgets over RMs: read, replace, and free what an RM has that is gone."""
+"""Budgets over RMs: read, replace, and release the slices of a removed RM."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from licorne_server.services.admin.rights import Rights
 from licorne_server.services.calls import Handler, unary_handler
 from licorne_server.store.configurations.revisions import Source
 from licorne_server.store.configurations.thread import Origin
-from licorne_server.store.coordination.store import StoreError
+from licorne_server.store.documents.documents import StoreError
 from licorne_server.wire.caps import MAX_CONFIG_BYTES, bytes_of, comment_problem, rm_id_problem, size_problem
 from licorne_server.wire.errors import failed_precondition, invalid_argument, unavailable
 
@@ -31,7 +31,7 @@ class BudgetMethods:
         """The methods by name."""
         of = self._rights.audited
         update = of("update budgets", self._update, "base_revision", "comment")
-        release = of("release budget", self._release)
+        release = of("release budget", self._release, "message")
         return {
             "GetBudgets": unary_handler(pb.GetBudgetsRequest, self._get),
             "UpdateBudgets": unary_handler(pb.UpdateBudgetsRequest, update),
@@ -53,7 +53,7 @@ class BudgetMethods:
     async def _update(self, request: pb.UpdateBudgetsRequest, context: Any) -> Message:
         for field, problem in (
             ("budgets", size_problem("budgets", bytes_of((request.budgets,)), MAX_CONFIG_BYTES)),
-            ("comment", comment_problem(request.comment)),
+            ("comment", comment_problem("comment", request.comment)),
         ):
             if problem:
                 raise invalid_argument(problem, field)

@@ -1,8 +1,6 @@
-"""Queue configurations (spec § 13): read, validate, update.
+"""Queue configurations (spec § 13): read, validate and update.
 
-Also here:
-
-* The history of RMs' configurations: list, roll back, and read the default's file again.
+Also here: the history of RMs' configurations (list, roll back), and reading the default's file again.
 """
 
 from collections.abc import Callable
@@ -40,7 +38,7 @@ MAX_ANSWER_BYTES = 4 * 1024 * 1024
 
 
 class ConfigurationMethods:
-    """The calls about an RM's configuration, its history, and the default."""
+    """The calls about the configurations of RMs, their histories, and the default."""
 
     def __init__(self, rights: Rights, thread: ConfigThread, changes: Changes, budgets: Budgets) -> None:
         """Over the configurations of RMs; `thread` parses them, and `budgets` are reloaded too."""
@@ -54,7 +52,7 @@ class ConfigurationMethods:
         of, common = self._rights.audited, ("base_revision", "comment")
         update = of("update configuration", self._update, "policy_group", *common, by_rm=True)
         roll_back = of("roll back configuration", self._roll_back, "revision", *common, by_rm=True)
-        reload = of("reload configuration", self._reload)
+        reload = of("reload configuration", self._reload, "message")
         return {
             "GetConfiguration": unary_handler(pb.GetConfigurationRequest, self._get),
             "ValidateConfiguration": unary_handler(pb.ValidateConfigurationRequest, self._validate),
@@ -142,10 +140,10 @@ class ConfigurationMethods:
     ) -> dict[str, Any]:
         """Change an RM's configuration; returns the fields of the answer.
 
-        `wanted` gives the text and the other fields of the `Change`, as soon as it is this one's
+        `wanted` gives the text and the other fields of the `Change`; it is called when this change has its
         turn.
         """
-        problem = comment_problem(request.comment)
+        problem = comment_problem("comment", request.comment)
         if problem:
             raise invalid_argument(problem, "comment")
         self._rights.known_rm(request.rm_id, context)
@@ -201,10 +199,10 @@ class ConfigurationMethods:
 
 
 def _compared(config: str, running: str | None, *, strict: bool) -> tuple[Configuration, Differences | None]:
-    """The configuration, and its differences from the one that runs, if that is valid.
+    """The parsed configuration, and its differences from the running one if that is valid.
 
     Raises:
-        ConfigError: it is not valid itself.
+        ConfigError: the configuration is invalid.
     """
     new = load(config, strict=strict, required=bool(config))
     if running is None:
@@ -222,10 +220,10 @@ def _check_size(config: str) -> None:
 
 
 def _before(revisions: Revisions) -> int:
-    """The number of the revision before the one in force.
+    """The number of the revision before the one in force, to roll back to.
 
     Raises:
-        CallError: NOT_FOUND, that is the first.
+        CallError: NOT_FOUND, the one in force is the first.
     """
     number = revisions.current.number - 1
     if not number:
@@ -237,7 +235,7 @@ def _found(revisions: Revisions, number: int) -> Revision:
     """The revision of that number.
 
     Raises:
-        CallError: NOT_FOUND, it is not kept.
+        CallError: NOT_FOUND, it is not retained.
     """
     found = revisions.find(number)
     if found is None:

@@ -1,10 +1,11 @@
-"""The members of the deployment: who has which RMs, and who gives them away.
+"""The members of the deployment: which RMs each owns, and which members are drained.
 
 A member is drained by a document of the store under its name, which the member itself follows.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
@@ -13,29 +14,19 @@ from licorne.v1 import admin_pb2 as pb
 from licorne_server.services.admin.rights import Rights
 from licorne_server.services.calls import Handler, unary_handler
 from licorne_server.store.coordination.ownership import DRAIN, Ownership
-from licorne_server.store.coordination.store import (
-    Conflict,
-    Document,
-    Member,
-    MemberId,
-    Snapshot,
-    Store,
-    StoreError,
-)
+from licorne_server.store.coordination.store import Gone, Member, MemberId, Snapshot, Store
 from licorne_server.store.coordination.store import Ownership as Record
-from licorne_server.wire.caps import bytes_of, comment_problem, size_problem, text_problem
+from licorne_server.store.documents.documents import Conflict, Document, StoreError
+from licorne_server.wire.caps import bytes_of, size_problem, text_problem
 from licorne_server.wire.errors import aborted, failed_precondition, invalid_argument, not_found, unavailable
 from licorne_server.wire.responses import nanoseconds
 
 MAX_NAME = 256
 """Bytes of a member's name or id."""
 
-TRIES = 3
-"""Tries to write a document that others write, too."""
-
 
 class Drain(NamedTuple):
-    """The wish that a member gives its RMs away."""
+    """A request that a member give its RMs to others."""
 
     by: str = ""
     time: float = 0.0
@@ -43,7 +34,7 @@ class Drain(NamedTuple):
 
     @classmethod
     def read(cls, document: Document) -> "Drain":
-        """The wish in a document; without details if it is written by something else."""
+        """Parse the request in a document; without details if another program wrote the document."""
         try:
             fields = json.loads(document.value)
             return cls(str(fields["by"]), float(fields["time"]), str(fields["why"]))
@@ -51,7 +42,7 @@ class Drain(NamedTuple):
             return cls()
 
     def value(self) -> bytes:
-        """The document."""
+        """The content of the document."""
         return json.dumps(self._asdict()).encode()
 
 
@@ -59,7 +50,7 @@ class MemberMethods:
     """The calls about members; changes are for operators, reads for viewers too."""
 
     def __init__(self, rights: Rights, ownership: Ownership, now: Callable[[], float]) -> None:
-        """Over the members as this one knows them; `now` gives the time, in unix seconds."""
+        """Over the members in this one's snapshot of the store; `now` gives the time, in unix seconds."""
         self._rights = rights
         self._ownership = ownership
         self._now = now
@@ -75,7 +66,7 @@ class MemberMethods:
     async def _list(self, _: pb.ListMembersRequest, context: Any) -> Message:
         self._rights.access.check_viewer(context)
         self._store()
-        answer = members_message(self._ownership.snapshot())
+        answer = members_message(self._ownership.snapshot(), self._ownership.gone)
         answer.me, answer.problem = self._ownership.me(), self._ownership.problem()
         return answer
 
@@ -84,7 +75,6 @@ class MemberMethods:
             ("member", "" if request.member else "the name or the id of a member is missing"),
             ("member", size_problem("member", bytes_of((request.member,)), MAX_NAME)),
             ("member", text_problem("member", request.member, MAX_NAME)),
-            ("message", comment_problem(request.message)),
         ):
             if problem:
                 raise invalid_argument(problem, field)
@@ -95,7 +85,9 @@ class MemberMethods:
             by = self._rights.access.caller(context).peer
             wish = Drain(by, self._now(), request.message).value()
         try:
-            changed = await _put(store, f"{DRAIN}{name}", wish)
+            changed = await store.update(f"{DRAIN}{name}", partial(_wished, wish))
+        except Conflict:
+            raise aborted(f"others change the drain of {name} all the time", "CONTENDED") from None
         except StoreError as error:
             raise unavailable(f"the store does not answer, and this may have been done: {error}") from None
         ids = {member.id for member in known.members.values() if member.name == name}
@@ -103,10 +95,10 @@ class MemberMethods:
         return pb.DrainMemberResponse(changed=changed, name=name, rms=count)
 
     def _store(self) -> Store:
-        """The store of the deployment.
+        """The store through which the members share the RMs.
 
         Raises:
-            CallError: FAILED_PRECONDITION, the server is alone.
+            CallError: FAILED_PRECONDITION, the server shares no store with others.
         """
         store = self._ownership.store
         if store is None:
@@ -117,10 +109,10 @@ class MemberMethods:
 
 
 def _named(request: pb.DrainMemberRequest, known: Snapshot) -> str:
-    """The name of the member that a request means.
+    """The name of the member in a request, which may give its id.
 
     Raises:
-        CallError: NOT_FOUND. A wish about a member that is gone can be taken back.
+        CallError: NOT_FOUND. The drain of a member that is gone can still be cancelled.
     """
     for member in known.members.values():
         if request.member in (member.id, member.name):
@@ -130,27 +122,13 @@ def _named(request: pb.DrainMemberRequest, known: Snapshot) -> str:
     raise not_found(f"there is no member {request.member}")
 
 
-async def _put(store: Store, key: str, value: bytes | None) -> bool:
-    """Write a wish or remove it; False if there was one already, or none.
-
-    Raises:
-        CallError: ABORTED, others write it all the time.
-        StoreError: the store does not answer.
-    """
-    for _ in range(TRIES):
-        before = await store.read(key)
-        if bool(before.revision) == (value is not None):
-            return False
-        try:
-            await store.compare_and_set(key, value, before.revision)
-        except Conflict:
-            continue
-        return True
-    raise aborted(f"others change {key} all the time", "CONTENDED")
+def _wished(wish: bytes | None, before: Document) -> bytes | None:
+    """The document to store: an existing request stays as it is; None to remove it."""
+    return before.value if wish is not None and before.revision else wish
 
 
-def members_message(known: Snapshot) -> pb.ListMembersResponse:
-    """Members with their RMs, those that are gone, and RMs without an owner."""
+def members_message(known: Snapshot, gone: Mapping[MemberId, Gone]) -> pb.ListMembersResponse:
+    """The list of members with their RMs, of members that are gone, and of RMs without an owner."""
     by_owner: dict[MemberId, list[Record]] = {}
     for _, record in sorted(known.rms.items()):
         by_owner.setdefault(record.owner, []).append(record)
@@ -159,13 +137,15 @@ def members_message(known: Snapshot) -> pb.ListMembersResponse:
         wish = known.documents.get(f"{DRAIN}{member.name}")
         answer.members.append(_member(member, wish, by_owner.pop(member.id, [])))
     answer.unowned.extend(_rm(record, None) for record in by_owner.pop(MemberId(""), []))
-    for owner, records in sorted(by_owner.items()):
-        answer.members.add(id=owner, name=owner, state="gone", rms=[_rm(record, None) for record in records])
+    for one in sorted(gone.values(), key=lambda one: (one.member.name, one.member.id)):
+        message = _member(one.member, None, by_owner.pop(one.member.id, []))
+        message.state, message.since, message.load = "gone", nanoseconds(one.since), 0.0
+        answer.members.append(message)
     return answer
 
 
 def _member(member: Member, document: Document | None, records: list[Record]) -> pb.Member:
-    """One member; `document` is the wish that it be drained."""
+    """One member; `document` is the request to drain it; None without one."""
     wish = Drain() if document is None else Drain.read(document)
     is_drained = member.draining or document is not None
     return pb.Member(

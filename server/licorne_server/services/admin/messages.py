@@ -98,7 +98,7 @@ def configuration_plan(plan: ConfigurationPlan, base: int) -> pb.PlanConfigurati
 
 
 def submission_plan(plan: SubmissionPlan, app_id: str) -> pb.PlanSubmissionResponse:
-    """The placement of the application of that name."""
+    """The planned placement of the application with this id."""
     message = _submission(plan)
     message.application_id = app_id
     return message
@@ -116,18 +116,18 @@ _SWITCHES = names("SWITCHES")
 
 MAX_CHANGES = 1_000
 MAX_BYTES = 1024 * 1024
-"""Of the changes that are listed: further ones are counted."""
+"""Bytes of the listed changes, at most; further changes are only counted."""
 
 
 class Differences(NamedTuple):
-    """Changes of partitions and queues, and their number, of which not all may be listed."""
+    """Changes of partitions and queues, and their total number: not all may be listed."""
 
     changes: list[pb.ConfigurationChange]
     total: int
 
 
 def differences(before: Configuration, after: Configuration) -> Differences:
-    """The partitions and queues that differ, those of `before` first."""
+    """The partitions and queues that differ, those in `before` first."""
     changes: list[pb.ConfigurationChange] = []
     old, new = _things(before), _things(after)
     size = total = 0
@@ -145,7 +145,7 @@ def differences(before: Configuration, after: Configuration) -> Differences:
 
 
 def _values(old: Values, new: Values) -> list[pb.PlannedValue]:
-    """The values that differ, by name; an empty text for none."""
+    """The values that differ, by name; an empty text for a missing one."""
     return [
         pb.PlannedValue(name=name, before=old.get(name, ""), after=new.get(name, ""))
         for name in sorted(old.keys() | new.keys())

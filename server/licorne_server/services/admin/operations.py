@@ -12,22 +12,22 @@ from google.protobuf.message import Message
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.values.ids import RmId
 from licorne_server.process.fair import TimeSlices
-from licorne_server.reads.dumping import DumpInProgress, Dumps
 from licorne_server.reads.members import Unreachable
 from licorne_server.reads.paging import Page, filled
 from licorne_server.reads.reports import mark_message
+from licorne_server.reads.sources import DumpInProgress, Dumps
 from licorne_server.rms.budgets.escrow import NotReleased
 from licorne_server.rms.budgets.members import MemberBudgets
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.services.admin.acts import Acts
 from licorne_server.services.calls import Handler, unary_handler, watch_handler
-from licorne_server.store.coordination.store import StoreError
+from licorne_server.store.documents.documents import StoreError
 from licorne_server.telemetry.logs import levels
 from licorne_server.wire.errors import aborted, exhausted, invalid_argument, unavailable
 
 MAX_WANTED = 100
-"""RMs of a page: each may want dozens of levels, and an answer is serialized in one step."""
+"""Most RMs on a page: each may request dozens of levels, and an answer is serialized in one step."""
 
 STALL_SECONDS = 30.0
 """Seconds without progress after which a reader is cut off."""
@@ -45,9 +45,9 @@ class OperatorMethods:
         log_levels: RmLogLevels,
         budgets: MemberBudgets,
     ) -> None:
-        """Of the RMs of `acts`.
+        """Over the RMs of `acts`.
 
-        `eviction` forgets an RM, and its `configurations` and parts of `budgets` go with it. `dumps`
+        `eviction` evicts an RM, whose `configurations` and slices of `budgets` are removed too. `dumps`
         is shared with HTTP: there is one dump at a time. `log_levels` are those requested by RMs;
         lists of them are made in `time_slices`.
         """
@@ -64,7 +64,7 @@ class OperatorMethods:
     def methods(self) -> dict[str, Handler]:
         """The methods by name."""
         of = self._rights.audited
-        forget = of("forget RM", self._forget, "force")
+        forget = of("forget RM", self._forget, "force", "message")
         level = of("set log level", self._set_level, "logger", "level", "message")
         dump = of("dump state", self._dump, reads=True)
         return {
@@ -84,9 +84,9 @@ class OperatorMethods:
         async with self._rms.lock(rm_id):
             if self._rms.find(rm_id) is None:
                 self._configurations.forget(rm_id)
-        await self._configurations.keeper.written(rm_id)
+        await self._configurations.stored.written(rm_id)
         try:
-            with suppress(NotReleased):  # it has come back
+            with suppress(NotReleased):  # the RM has registered again
                 await self._budgets.release(rm_id, epoch)
         except StoreError as error:
             raise unavailable(f"RM {rm_id} is forgotten, but may still hold budgets: {error}") from None
@@ -105,7 +105,7 @@ class OperatorMethods:
             its = wanted.get(rm_id)
             return response.wanted.add(rm_id=rm_id, levels=its) if its else None
 
-        # Rows are made inside the response: to copy them into it would take as long as to make
+        # Rows are created inside the response: copying them into it would take as long as creating
         # them, in one step.
         ids = sorted(wanted)
         behind = islice(ids, bisect_right(ids, request.page_token), None)

@@ -34,7 +34,7 @@ from licorne_server.wire.items import BadItem
 from licorne_server.wire.requests import new_application
 
 FIELDS_OF_ASK = 32
-"""Fields that an ask counts for in addition to its bytes."""
+"""Number of fields that each ask is charged in addition to its size."""
 
 _PLANNED = b"+"
 _REFUSED = b"-"
@@ -52,7 +52,8 @@ class PlanMethods:
         copies: Copies,
         changes: Changes,
     ) -> None:
-        """Plan on `copies`; `thread` parses configurations, and `changes` know their bases.
+        """Plan on `copies`; `thread` parses configurations, and `changes` have the revisions that they are
+        based on.
 
         Work in the loop takes `time_slices`.
         """
@@ -77,7 +78,7 @@ class PlanMethods:
         self._rights.rm(request.rm_id, context)
         peer = self._rights.access.caller(context).peer
         configurations = self._changes.configurations
-        # An update without a text brings the default back.
+        # An update without a text restores the default.
         config: SubmittedConfig = configurations.default.current
         if request.config:
             origin = Origin(peer, f"a plan for RM {request.rm_id}")
@@ -115,7 +116,7 @@ class PlanMethods:
         peer: str,
         config: SubmittedConfig,
     ) -> Message | None:
-        """The plan, if no copy is needed for it: nothing changes; None if one is.
+        """The plan, if nothing changes, so that no copy is needed; None otherwise.
 
         Raises:
             CallError: the configuration would be refused, or the base is stale.
@@ -147,10 +148,11 @@ class PlanMethods:
         )
 
     async def _described(self, request: pb.PlanSubmissionRequest, peer: str) -> pb.PlanSubmissionRequest:
-        """The submission that the text of a request describes.
+        """Parse the submission text of a request.
 
         Raises:
-            CallError: INVALID_ARGUMENT: it has problems, is too large, or does not stand alone.
+            CallError: INVALID_ARGUMENT: the text is invalid or too large, or the request has other fields
+                too.
         """
         problem = size_problem("text", bytes_of((request.text,)), MAX_CONFIG_BYTES)
         if not problem and (request.HasField("application") or request.asks):
@@ -169,7 +171,7 @@ class PlanMethods:
 
 
 async def read_submission(request: pb.PlanSubmissionRequest, pace: Pace) -> tuple[NewApplication, list[Ask]]:
-    """The application and its asks, read part by part: others have their turns between.
+    """Read the application and its asks in parts, with turns of the loop between.
 
     Raises:
         CallError: INVALID_ARGUMENT, naming the field.

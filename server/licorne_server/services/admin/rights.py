@@ -1,4 +1,4 @@
-"""The rights to an operator's request: the caller's, and the RM that it may name.
+"""Authorization of operators' requests: the caller's role, and the RM that the request may name.
 
 Every action of an operator, refused ones included, is logged as one event, with the caller's name
 from its certificate or token. The line is written at any level of the log. Each caller has an
@@ -19,7 +19,7 @@ from licorne_core.views.partitions import RmReport
 from licorne_server.process.lost_lines import note_lost
 from licorne_server.security.access import Access
 from licorne_server.store.configurations.history import Configurations
-from licorne_server.wire.caps import rm_id_problem
+from licorne_server.wire.caps import comment_problem, rm_id_problem
 from licorne_server.wire.errors import CallError, failed_precondition, invalid_argument
 
 log = structlog.get_logger("core.admin.audit")
@@ -31,14 +31,25 @@ _OF_THE_LINE = frozenset({"event", "level", "logger", "timestamp"})
 DONE = "done"
 
 MOST_NAMED = 20
-"""RMs that a refusal names."""
+"""RMs that a refusal names, at most."""
 
 Request = TypeVar("Request", bound=Message)
 Answer = TypeVar("Answer", bound=Message | None)
 
 
+def check_message(message: str) -> None:
+    """Check the reason that an operator gives.
+
+    Raises:
+        CallError: it is too long, or has control characters.
+    """
+    problem = comment_problem("message", message)
+    if problem:
+        raise invalid_argument(problem, "message")
+
+
 class Rights:
-    """Admits operators, and finds the RM of a request after checking the caller's right to know of it."""
+    """Admits operators, and finds the RM of a request after checking that the caller may see it."""
 
     access: Access
     """Identifies callers."""
@@ -46,7 +57,7 @@ class Rights:
     def __init__(self, views: Views, access: Access, configurations: Configurations) -> None:
         """Over the reports of the core, and the rights of callers.
 
-        `configurations` know RMs that are not registered now.
+        `configurations` include RMs that are not registered now.
         """
         self.access = access
         self._views = views
@@ -63,7 +74,7 @@ class Rights:
         """Wrap a method: operators only, with one audit line for each call.
 
         The line has these fields of the request, its RM, and the plain fields of the answer. With
-        `by_rm` an RM may call it about itself; `serve` checks the RM. What only `reads` is for
+        `by_rm` an RM may call it about itself; `serve` checks the RM. A method that only `reads` is for
         viewers too.
         """
 
@@ -79,6 +90,7 @@ class Rights:
                     self.access.check_viewer(context)
                 else:
                     self.access.check_operator(context)
+                check_message(getattr(request, "message", ""))
                 answer = await serve(request, context)
                 about |= _plain(answer)
                 outcome = DONE
@@ -101,7 +113,7 @@ class Rights:
     def _note(
         self, action: str, outcome: str, request: Message, context: Any, about: dict[str, object]
     ) -> None:
-        """Write the line. A failure of the line does not undo the action."""
+        """Write the audit line. A failure to write it does not undo the action."""
         try:
             known = {"rm_id": shown(getattr(request, "rm_id", "")), **about, "outcome": outcome}
             log.info(EVENT, action=action, by=self._by(context), peer=context.peer(), **known)
@@ -131,12 +143,12 @@ class Rights:
         return found
 
     def known_rm(self, rm_id: str, context: Any) -> RmReport | None:
-        """The RM that a request names; None for one of which only configurations are known.
+        """The RM that a request names; None for an RM of which only configurations are stored.
 
-        Such an RM is not registered now: it has gone, or the server has started anew.
+        Such an RM is not registered now: it was removed, or the server was restarted.
 
         Raises:
-            CallError: nothing is known of it, or the caller may not see it.
+            CallError: there is no such RM, or the caller may not see it.
         """
         self._check(rm_id, context)
         if self._configurations.find(rm_id) is None:
@@ -144,7 +156,7 @@ class Rights:
         return self._find(rm_id)
 
     def _check(self, rm_id: str, context: Any) -> None:
-        """Refuse malformed names of RMs, and callers that may not know of the RM."""
+        """Refuse malformed names of RMs, and callers that may not see the RM."""
         if not rm_id:
             raise self._unnamed(context)
         problem = rm_id_problem(rm_id)

@@ -1,4 +1,4 @@
-"""Texts that describe an application and its asks, for plans: `licorne submit --dry-run`."""
+"""Texts that describe an application and its asks, for plans: `licorne apps plan`."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,10 +11,10 @@ from licorne_core.config.report import Report
 from licorne_core.values.ranking import INT32_MAX, INT32_MIN
 
 MAX_ASKS = 1_000
-"""Asks of all entries together."""
+"""Asks of all entries together, at most."""
 
 MAX_BYTES = 4 * 1024 * 1024
-"""Bytes of all asks: an entry may stand for many."""
+"""Bytes of all asks, at most: one entry may describe many."""
 
 REQUIRED_NODE = "yunikorn.apache.org/requiredNode"
 STYLES = ("", "Soft", "Hard")
@@ -55,7 +55,7 @@ def read_submission_text(text: str) -> Submission:
     """Reads a submission in YAML or JSON. Quantities are written as in a configuration.
 
     Raises:
-        ConfigError: it cannot be used; the error has every problem that was found.
+        ConfigError: it is invalid; the error lists every problem that was found.
     """
     report = Report()
     document = read_document(text, report)
@@ -145,7 +145,7 @@ def _ask(entry: Fields, app_id: str) -> si.Allocation:
         allocationTags=tags,
         preemptionPolicy=si.PreemptionPolicy(
             allowPreemptSelf=entry["allowpreemptself"].flag(),
-            # As the shim of Kubernetes says it for pods whose priority class does not forbid it.
+            # The Kubernetes shim sends True for pods whose priority class does not forbid it.
             allowPreemptOther=entry["allowpreemptother"].flag(default=True),
         ),
     )

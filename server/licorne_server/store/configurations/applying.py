@@ -17,6 +17,7 @@ from licorne_server.engine.engine import Engine
 from licorne_server.process.loop import RunToCompletion
 from licorne_server.store.configurations.history import Configurations
 from licorne_server.store.configurations.revisions import Revision, Revisions, Source, extra_text
+from licorne_server.store.documents.documents import StoreError
 from licorne_server.wire.errors import CallError, aborted, config_refused, failed_precondition
 
 log = structlog.get_logger("core.configurations.applying")
@@ -52,7 +53,7 @@ class Applied:
 
 
 class Applier:
-    """Applies changes whole or not at all. The caller holds the RM's lock."""
+    """Applies changes, each completely or not at all. The caller holds the RM's lock."""
 
     def __init__(self, engine: Engine, configurations: Configurations, check: CheckConfiguration) -> None:
         """Start without changes.
@@ -62,7 +63,7 @@ class Applier:
         self._engine = engine
         self._check = check
         self._configurations = configurations
-        self._keeper = configurations.keeper
+        self._stored = configurations.stored
         self._run_to_completion = RunToCompletion("configuration")
 
     async def stop(self) -> None:
@@ -70,7 +71,7 @@ class Applier:
         await self._run_to_completion.stop()
 
     def check_base(self, rm_id: str, base: int) -> None:
-        """Refuse a change based on another revision than the one in force.
+        """Refuse a change that is based on another revision than the one in force.
 
         Raises:
             CallError: ABORTED, with the number of the revision in force.
@@ -90,7 +91,7 @@ class Applier:
     async def apply(self, change: Change) -> Applied:
         """Put the configuration into force; nothing is changed if it cannot be stored.
 
-        A change that has begun is carried out even if the caller is cancelled.
+        A change that has begun is completed even if the caller is cancelled.
 
         Raises:
             CallError: the configuration was refused, or cannot be stored.
@@ -103,7 +104,8 @@ class Applier:
         after = self._after(before, change, config)
         is_new = after.current is not before.current
         # The default file is read again at every start.
-        first_stored = after is not before and change.source is not Source.FILE
+        is_other = after is not before and change.source is not Source.FILE
+        first_stored = is_other and self._configurations.documents.are_read_again
         if first_stored:
             await self._prepare(after)
         try:
@@ -111,14 +113,14 @@ class Applier:
                 changed = await self._submit(change, config)
         except BaseException:
             if first_stored:
-                self._keeper.discard(change.rm_id)
+                self._stored.discard(change.rm_id)
             raise
         # Applications may have ended meanwhile, and their marks with them.
         in_force = after.marked_as(self._configurations.find(change.rm_id))
         self._configurations.put(in_force)
-        kept = self._keeper.persistent
+        kept = self._configurations.documents.persistent
         if first_stored:
-            kept = await self._keeper.commit(after)
+            kept = await self._stored.commit(change.rm_id)
         if in_force is not after or not first_stored:
             self._configurations.save(change.rm_id)
         is_registered = changed is not None
@@ -154,8 +156,8 @@ class Applier:
             CallError: FAILED_PRECONDITION, the revisions cannot be written.
         """
         try:
-            await self._keeper.prepare(after)
-        except OSError as error:
+            await self._stored.prepare(after.rm_id, after)
+        except StoreError as error:
             raise failed_precondition(
                 f"the configuration of RM {after.rm_id} cannot be stored, so that nothing was "
                 f"changed: {error}",
@@ -199,7 +201,7 @@ def _refusal(effect: ConfigurationRefused) -> CallError:
 def unmark(
     configurations: Configurations, rm_id: RmId, applications: Iterable[tuple[PartitionName, str]]
 ) -> None:
-    """Forget the marks of applications that have ended."""
+    """Remove the marks of ended applications."""
     revisions = configurations.find(rm_id)
     if revisions is not None:
         configurations.put(revisions.without_marks(frozenset(applications)))

@@ -1,4 +1,4 @@
-"""The file of the default configuration: what is in it, and when it changes."""
+"""The file of the default configuration: its content, and the detection of changes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ from licorne_server.wire.errors import located
 log = structlog.get_logger("core.configurations.reloading")
 
 INTERVAL = 2.0
-"""Seconds between two looks at the file."""
+"""Seconds between two checks of the file."""
 
 
 class DefaultFileError(Exception):
@@ -48,7 +48,7 @@ class Default:
 
 
 def load_default(file: Path) -> Configuration:
-    """Configuration in the file.
+    """Read and parse the configuration in the file.
 
     Raises:
         DefaultFileError: the file cannot be read, or its content is unusable.
@@ -86,9 +86,9 @@ def refused_default(file: Path, problems: tuple[Problem, ...]) -> DefaultFileErr
 async def watch_file(
     what: str, file: Path, text: str, clock: Clock, changed: Callable[[], Awaitable[None]]
 ) -> None:
-    """Call `changed` once two looks in a row have found the same new content; `text` is known.
+    """Call `changed` once two checks in a row have found the same new content; `text` is the present one.
 
-    So a file is not read during a write, and an unusable file is reported once for each content.
+    So a half-written file is not read, and an unusable file is reported once for each content.
     Links are followed, as their target may change.
     """
     due = asyncio.Event()

@@ -1,15 +1,8 @@
-"""Configurations in force and earlier ones, for connected and disconnected RMs; and their storage.
+"""Configurations in force and earlier ones, for connected and disconnected RMs."""
 
-The storage writes in one thread, in order of the requests, never in the event loop.
-"""
-
-import asyncio
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
@@ -20,177 +13,18 @@ from licorne_core.values.ids import RmId
 from licorne_server.process.clock import Clock
 from licorne_server.store.configurations.log_levels import StoredLevels
 from licorne_server.store.configurations.marks import MAX_MARKS, Mark
-from licorne_server.store.configurations.revisions import APPLIED, Revision, Revisions, Source
-from licorne_server.store.configurations.state_dir import StateDir
-from licorne_server.store.coordination.store import Document
+from licorne_server.store.configurations.revisions import APPLIED, Revision, Revisions, RevisionsForm, Source
+from licorne_server.store.documents.documents import Documents
+from licorne_server.store.documents.owned import Damaged, Owned
 from licorne_server.wire.responses import nanoseconds
 
 if TYPE_CHECKING:
     from licorne_server.store.configurations.default_file import Default
 
-T = TypeVar("T")
-
-keeper_log = structlog.get_logger("core.configurations.keeper")
-
-
-class Keeper:
-    """The only writer of the state directory. Without a directory nothing is stored."""
-
-    failures: int
-    """Failed writes since the start."""
-
-    def __init__(self, folder: Path | None = None) -> None:
-        """Store revisions in the folder; nothing is read or written before `open`."""
-        self.failures = 0
-        self._dir = None if folder is None else StateDir(folder)
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
-        # Revisions of each RM in storage after all pending writes.
-        self._latest: dict[RmId, Revisions] = {}
-        # Documents, if nothing is stored.
-        self._documents: dict[str, Document] = {}
-
-    @property
-    def persistent(self) -> bool:
-        """True if revisions are stored."""
-        return self._dir is not None
-
-    def open(self) -> list[Revisions]:
-        """Lock the directory for this process; returns its revisions.
-
-        Raises:
-            SettingsError: another server has the directory, or its content is unusable.
-        """
-        found = [] if self._dir is None else self._dir.open()
-        self._latest = {revisions.rm_id: revisions for revisions in found}
-        return found
-
-    async def fetch(self, rm_id: RmId) -> Revisions | None:
-        """Revisions that another server has stored for an RM that this one serves from now on.
-
-        None for those that are known here already.
-        """
-        return None
-
-    async def prepare(self, revisions: Revisions) -> None:
-        """Write the data for `commit`, which then needs no more room on the disk.
-
-        Raises:
-            OSError: the data cannot be written; the stored revisions stay.
-        """
-        if self._dir is not None:
-            try:
-                await self._run(partial(self._dir.prepare, revisions))
-            except OSError:
-                self.failures += 1
-                raise
-
-    async def commit(self, revisions: Revisions) -> bool:
-        """Replace the stored revisions by the prepared ones; returns True if they are stored."""
-        if self._dir is None:
-            return False
-        self._latest[revisions.rm_id] = revisions
-        try:
-            await self._run(partial(self._dir.commit, revisions))
-        except OSError as error:
-            self._failed(revisions.rm_id, error)
-            return False
-        return True
-
-    @property
-    def shared(self) -> bool:
-        """True if servers with files of their own have the same documents."""
-        return False
-
-    async def document(self, key: str) -> Document:
-        """A document that is no RM's.
-
-        Raises:
-            OSError: the directory cannot be read.
-            StoreError: the store does not answer.
-        """
-        if self._dir is None:
-            return self._documents.get(key, Document())
-        return await self._run(partial(self._dir.document, key))
-
-    async def replace_document(self, key: str, value: bytes | None, revision: int) -> int:
-        """Replace the document of that revision, 0 for none; returns the new one. None deletes it.
-
-        Raises:
-            OSError: the directory cannot be written.
-            StoreError: the store does not answer.
-            Conflict: the document has another revision.
-            ValueError: it is too large.
-        """
-        new = Document() if value is None else Document(value=value, revision=revision + 1)
-        if self._dir is None:
-            self._documents[key] = new
-        else:
-            await self._run(partial(self._dir.write_document, key, new if new.revision else None))
-        return new.revision
-
-    def discard(self, rm_id: RmId) -> None:
-        """Discard the prepared revisions."""
-        if self._dir is not None:
-            self._begin(rm_id, partial(self._dir.discard, rm_id))
-
-    def save(self, revisions: Revisions) -> None:
-        """Store the revisions as soon as possible; a failure is logged."""
-        rm_id = revisions.rm_id
-        if self._dir is not None and self._latest.get(rm_id) is not revisions:
-            self._latest[rm_id] = revisions
-            self._begin(rm_id, partial(self._dir.write, revisions))
-
-    def drop(self, rm_id: RmId) -> None:
-        """Delete the stored revisions of the RM."""
-        if self._dir is not None:
-            self._latest.pop(rm_id, None)
-            self._begin(rm_id, partial(self._dir.drop, rm_id))
-
-    async def written(self, rm_id: RmId) -> None:
-        """Wait until the writes of the RM that were begun before have ended, well or not.
-
-        What an operator is then told to be done survives the server, and is known to the RM's next owner,
-        unless the write has failed, which is logged and counted.
-        """
-        if self._dir is not None:
-            await self._run(_nothing)
-
-    async def close(self) -> None:
-        """Finish all writes, and unlock the directory."""
-        if self._dir is not None:
-            await asyncio.to_thread(self._thread.shutdown)
-            self._dir.close()
-
-    def _run(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        """Do the work in the thread, after all earlier work."""
-        return asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    def _begin(self, rm_id: RmId, work: Callable[[], None]) -> None:
-        """Do the work in the thread, after all earlier work; a failure is logged."""
-
-        def ended(future: "asyncio.Future[None]") -> None:
-            error = future.exception()
-            if isinstance(error, OSError):
-                self._failed(rm_id, error)
-            elif error is not None:
-                keeper_log.error("configuration not stored", rm_id=rm_id, exc_info=error)
-
-        self._run(work).add_done_callback(ended)
-
-    def _failed(self, rm_id: RmId, error: OSError) -> None:
-        self.failures += 1
-        self._latest.pop(rm_id, None)
-        keeper_log.error("configuration not stored", rm_id=rm_id, reason=str(error))
-
-
-def _nothing() -> None:
-    """The last of the work that is waited for."""
-
-
 log = structlog.get_logger("core.configurations.history")
 
 MAX_GONE = 1_024
-"""Unregistered RMs whose revisions are retained, at most: as many as there may be RMs."""
+"""Unregistered RMs whose revisions are retained, at most: the bound on RMs."""
 
 MAX_GONE_BYTES = 64 * 1024 * 1024
 """Bytes of texts of these RMs, at most."""
@@ -212,16 +46,24 @@ class Configurations:
 
     default: "Default"
     """Configuration of RMs that register without one."""
-    keeper: Keeper
-    """Storage of revisions that survive the process."""
+    documents: Documents
+    """All documents of the server."""
+    stored: Owned[Revisions]
+    """The documents of the revisions."""
     log_levels: StoredLevels
 
-    def __init__(self, default: "Default", keeper: Keeper, clock: Clock) -> None:
-        """Start without RMs; `start` loads stored revisions."""
+    def __init__(
+        self, default: "Default", documents: Documents, clock: Clock, epoch: Callable[[RmId], int]
+    ) -> None:
+        """Start without RMs; `start` loads stored revisions.
+
+        `epoch` gives the epoch of an RM that is served here, or 0.
+        """
         self.default = default
-        self.keeper = keeper
-        self.log_levels = StoredLevels(keeper)
-        self.on_forget: Callable[[RmId], None] = lambda _: None  # nothing is kept of the RM any more
+        self.documents = documents
+        self.stored = Owned(documents, RevisionsForm(), epoch)
+        self.log_levels = StoredLevels(documents)
+        self.on_forget: Callable[[RmId], None] = lambda _: None  # all state of the RM was dropped
         self._clock = clock
         self._of: dict[RmId, Revisions] = {}
         self._expected: dict[RmId, Revisions] = {}
@@ -234,14 +76,13 @@ class Configurations:
         Raises:
             SettingsError: stored revisions are unusable.
         """
-        for revisions in self.keeper.open():
-            self._of[revisions.rm_id] = revisions
-            self._gone[revisions.rm_id] = None
+        self._of = dict(self.stored.found())
+        self._gone = dict.fromkeys(self._of)
         self._drop_excess()
 
     async def stop(self) -> None:
-        """Finish all writes. No configuration comes into force any more."""
-        await self.keeper.close()
+        """Finish all writes. No configuration may come into force afterwards."""
+        await self.stored.close()
 
     def find(self, rm_id: str) -> Revisions | None:
         """Revisions of an RM, registered or not; None if unknown."""
@@ -252,14 +93,20 @@ class Configurations:
         return self._of[RmId(rm_id)]
 
     async def fetch(self, rm_id: RmId) -> None:
-        """Take over the revisions of an RM that this server serves from now on.
+        """Load the stored revisions of an RM that this server serves from now on.
 
         The caller holds the RM's lock.
 
         Raises:
-            StoreError: they cannot be read now.
+            StoreError: the store does not answer.
         """
-        found = await self.keeper.fetch(rm_id)
+        if self.documents.exclusive:
+            return  # loaded at the start, and perhaps newer than those on a disk that refuses writes
+        try:
+            found = await self.stored.fetch(rm_id)
+        except Damaged as error:
+            log.error("stored revisions are damaged", rm_id=rm_id, reason=str(error))
+            return
         if found is not None:
             self.put(found)
             self.gone(rm_id)
@@ -280,7 +127,7 @@ class Configurations:
     ) -> Revisions | None:
         """Revisions after a registration of the RM; None if the configuration is unusable.
 
-        `text` and `extra` are the RM's own; `config` is the configuration that it registers with. An
+        `text` and `extra` are the RM's own; `config` is the one of its registration. An
         applied configuration stays in force, unless it is `unusable`: then the RM's own comes into
         force instead, and the new revision records the replacement.
         """
@@ -324,7 +171,7 @@ class Configurations:
     ) -> Revisions:
         """Revisions after a change to the configuration, with an extra one unless `extra` is empty.
 
-        Without a difference there is no new revision. Applying the configuration in force makes a
+        Without a difference there is no new revision. Applying the configuration in force counts as a
         difference: it then stays in force whatever the RM sends later.
         """
         current = before.current
@@ -367,23 +214,23 @@ class Configurations:
             self.gone(revisions.rm_id)
 
     def mark(self, rm_id: RmId, mark: Mark, *, on: bool) -> None:
-        """Note and store what an operator did in a registered RM; the caller holds the RM's lock."""
+        """Record and store an operator's mark in a registered RM; the caller holds the RM's lock."""
         self.put(self._of[rm_id].marking(mark, on=on))
         self.save(rm_id)
 
     def marks_of(self, rm_id: RmId) -> Marks:
-        """Marks of operators that a registration of the RM takes over."""
+        """Operators' marks that a new registration of the RM starts with."""
         revisions = self._of.get(rm_id)
         return {} if revisions is None else revisions.operator_marks
 
     def has_room_for_mark(self, rm_id: RmId) -> bool:
-        """True if one more mark of the RM may be noted."""
+        """True if one more mark of the RM may be stored."""
         return len(self._of[rm_id].marks) < MAX_MARKS
 
     def save(self, rm_id: RmId) -> None:
         """Store the RM's revisions as soon as possible, if there are any."""
-        if rm_id in self._of:
-            self.keeper.save(self._of[rm_id])
+        if rm_id in self._of and self.documents.are_read_again:
+            self.stored.save(rm_id, self._of[rm_id])
 
     def gone(self, rm_id: RmId) -> None:
         """Note that the RM is no longer registered. Its revisions are retained for its return."""
@@ -397,11 +244,11 @@ class Configurations:
         """Delete the RM's revisions, on an operator's request."""
         self._gone.pop(rm_id, None)
         if self._of.pop(rm_id, None) is not None:
-            self.keeper.drop(rm_id)
+            self.stored.drop(rm_id)
             self.on_forget(rm_id)
 
     def _drop_excess(self) -> None:
-        """Drop revisions of unregistered RMs above the bounds, RMs without an applied one first."""
+        """Drop revisions of unregistered RMs above the bounds, those of RMs without an applied one first."""
         size = sum(self._of[rm_id].size for rm_id in self._gone)
         order = sorted(self._gone, key=lambda rm_id: self._of[rm_id].is_applied)
         for rm_id in order:

@@ -1,42 +1,35 @@
-"""Levels that operators set, with who did and why: they outlive the server where documents are stored."""
+"""Log levels set by operators, with author and reason; they outlive the server if documents are stored."""
 
 import json
-from typing import TYPE_CHECKING
 
 import structlog
 
 from licorne_core.messages.operators import OperatorMark
-from licorne_server.store.coordination.store import SHARED, Conflict, Document, StoreError
+from licorne_server.store.documents.documents import SHARED, Document, Documents, StoreError
 from licorne_server.telemetry.logs import levels
 
-if TYPE_CHECKING:
-    from licorne_server.store.configurations.history import Keeper
-
-log = structlog.get_logger("core.configurations.keeper")
+log = structlog.get_logger("core.configurations.log_levels")
 
 KEY = f"{SHARED}log-levels"
 """Key of the document."""
 
-TRIES = 8
-"""Attempts to store a level while other members store theirs, at most."""
-
 
 class StoredLevels:
-    """The levels that operators set, in force in this process, and their document."""
+    """The log levels that operators have set, in force in this process, and their document."""
 
     marks: dict[str, OperatorMark]
     """The last change of each level, by logger; the empty name stands for all others."""
 
-    def __init__(self, keeper: "Keeper") -> None:
-        """Nothing is read before `start`."""
+    def __init__(self, documents: Documents) -> None:
+        """Read nothing before `start`."""
         self.marks = {}
-        self._keeper = keeper
+        self._documents = documents
 
     async def start(self) -> None:
         """Put the stored levels into force; a failure is logged, and the server starts without them."""
         try:
-            stored = _decode(await self._keeper.document(KEY))
-        except (OSError, StoreError, ValueError) as error:
+            stored = _decode(await self._documents.read(KEY))
+        except (StoreError, ValueError) as error:
             log.warning("stored log levels not read", reason=str(error))
             return
         for name, (level, mark) in stored.items():
@@ -45,28 +38,20 @@ class StoredLevels:
                 self.marks[name] = mark
 
     async def set(self, name: str, level: str, mark: OperatorMark) -> None:
-        """Set or clear a level without a problem, and store it; a failure is logged."""
+        """Set or clear a level, which is valid, and store it; a failure to store is logged."""
         levels().set(name, level)
         self.marks.pop(name, None)
         if level:
             self.marks[name] = mark
-        try:
-            await self._store(name, level, mark)
-        except (OSError, StoreError, ValueError) as error:
-            log.error("log level not stored", logger_name=name, reason=str(error))
 
-    async def _store(self, name: str, level: str, mark: OperatorMark) -> None:
-        for attempt in range(1, TRIES + 1):
-            document = await self._keeper.document(KEY)
+        def change(document: Document) -> bytes | None:
             others = {other: value for other, value in _decode(document).items() if other != name}
-            value = _encode({**others, name: (level, mark)} if level else others)
-            try:
-                await self._keeper.replace_document(KEY, value, document.revision)
-            except Conflict:
-                if attempt == TRIES:
-                    raise
-            else:
-                return
+            return _encode({**others, name: (level, mark)} if level else others)
+
+        try:
+            await self._documents.update(KEY, change)
+        except (StoreError, ValueError) as error:
+            log.error("log level not stored", logger_name=name, reason=str(error))
 
 
 def _encode(stored: dict[str, tuple[str, OperatorMark]]) -> bytes:
@@ -78,10 +63,10 @@ def _encode(stored: dict[str, tuple[str, OperatorMark]]) -> bytes:
 
 
 def _decode(document: Document) -> dict[str, tuple[str, OperatorMark]]:
-    """The levels in a document.
+    """Parse the levels in a document.
 
     Raises:
-        ValueError: there are none in it.
+        ValueError: the document holds no levels.
     """
     if not document.revision:
         return {}

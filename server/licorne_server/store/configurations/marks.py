@@ -14,7 +14,7 @@ MAX_MARKS = 10_000
 
 
 class MarkKind(Enum):
-    """Kind of a thing that an operator has marked."""
+    """Kind of an object that an operator has marked."""
 
     NODE = "node"
     """A cordoned node."""
@@ -27,17 +27,17 @@ class MarkKind(Enum):
 
     @property
     def is_of_application(self) -> bool:
-        """True if the mark ends with an application."""
+        """True if the mark is dropped with its application."""
         return self in (MarkKind.HOLD, MarkKind.CHANGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A node, queue or application to which an operator did something.
+    """An operator's act on a node, queue or application.
 
     `partition` is its normalized name. `by` is the operator, if known, `time` the nanoseconds since
-    1970, `why` the operator's message. A change has the priority of the application's asks, None for
-    their own, and the queue that it was moved to, empty for none. A node that is drained has the terms
+    1970, `why` the operator's message. A change has the new priority of the application's asks, None for
+    their own, and the new queue, empty for none. A drained node has the terms
     of its `drain`, a dataclass.
     """
 
@@ -53,7 +53,7 @@ class Mark:
 
     @property
     def operator_mark(self) -> OperatorMark:
-        """The act, for the core."""
+        """The author, time and reason, for the core."""
         return OperatorMark(by=self.by, time=self.time / 1e9, message=self.why)
 
     @property
@@ -63,12 +63,12 @@ class Mark:
 
 
 def marks_of_core(marks: Sequence[Mark]) -> Marks:
-    """The marks, for the core."""
+    """Convert marks for the core."""
     return {extension: of(marks) for extension, of in table("MARKED").items()}
 
 
 def encode_mark(mark: Mark) -> dict[str, Any]:
-    """Stored form of a mark."""
+    """Convert a mark to its stored form."""
     return {
         "kind": mark.kind.value,
         "partition": mark.partition,
@@ -83,10 +83,10 @@ def encode_mark(mark: Mark) -> dict[str, Any]:
 
 
 def decode_mark(item: Mapping[str, Any]) -> Mark:
-    """The mark in a stored form.
+    """Read a mark from its stored form.
 
     Raises:
-        KeyError, TypeError, ValueError: it is none.
+        KeyError, TypeError, ValueError: it is no such form.
     """
     drain, read_drain = item.get("drain"), table("TERMS").get("drain")
     return Mark(

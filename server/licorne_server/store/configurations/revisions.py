@@ -1,21 +1,17 @@
-"""Revisions of an RM's configuration, the last of which is in force: immutable values, and stored form.
-
-The first line of a stored record is the SHA-256 of the remaining lines, a JSON document. Texts are
-stored outside the record, by their SHA-256. So are extra configurations, as JSON, which records of
-earlier versions do not have.
-"""
+"""Revisions of an RM's configuration, the last of which is in force: immutable values, and stored form."""
 
 import json
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from hashlib import sha256
 from typing import Any
 
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.operators import Marks
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_server.store.configurations.marks import Mark, decode_mark, encode_mark, marks_of_core
+from licorne_server.store.documents.documents import TooLarge
+from licorne_server.store.documents.owned import Damaged, Form, pack, unpack
 
 MAX_REVISIONS = 50
 """Revisions retained per RM, at most."""
@@ -102,18 +98,18 @@ class Revisions:
         return marks_of_core(self.marks)
 
     def marking(self, mark: Mark, *, on: bool) -> "Revisions":
-        """With a mark, which replaces an earlier one, or without."""
+        """Revisions with a mark, which replaces an earlier one, or without it if not `on`."""
         others = tuple(other for other in self.marks if other.key != mark.key)
         return replace(self, marks=(*others, mark) if on else others)
 
     def without_marks(self, applications: Container[tuple[PartitionName, str]]) -> "Revisions":
-        """Without the marks of these applications, each of which has ended."""
+        """Revisions without the marks of these applications, which have ended."""
         over = {mark for mark in self.marks if (mark.partition, mark.name) in applications}
         kept = (mark for mark in self.marks if not (mark in over and mark.kind.is_of_application))
         return replace(self, marks=tuple(kept))
 
     def marked_as(self, other: "Revisions | None") -> "Revisions":
-        """With the marks of others, of which some may have ended meanwhile."""
+        """Revisions with the marks of `other`, some of which may have been removed meanwhile."""
         return self if other is None or other.marks == self.marks else replace(self, marks=other.marks)
 
     def goes_on(self, text: str) -> bool:
@@ -186,38 +182,64 @@ def _bytes_of(revisions: Iterable[Revision]) -> int:
     return sum(texts.values())
 
 
-FORMAT = 1
+FORMAT = 2
 
 
-class Damaged(Exception):
-    """A damaged record; the text gives the damage."""
+class RevisionsForm(Form[Revisions]):
+    """Revisions as packed JSON, with each text once."""
+
+    prefix = "configurations/"
+    what = "configuration"
+
+    def encode(self, rm_id: RmId, value: Revisions, largest: int) -> bytes:
+        """Encode revisions; the oldest ones are left out if the document would be too large. See `Form`."""
+        while True:
+            content = pack(json.dumps(_written(value)).encode())
+            if len(content) <= largest:
+                return content
+            if len(value.kept) == 1:
+                raise TooLarge(
+                    f"the configuration of RM {rm_id} has {len(content)} bytes when it is packed, "
+                    f"and the store takes {largest}"
+                )
+            value = replace(value, kept=value.kept[(len(value.kept) + 1) // 2 :])
+
+    def decode(self, rm_id: RmId, content: bytes) -> Revisions:
+        """Decode the revisions in a document. See `Form`."""
+        try:
+            document = json.loads(unpack(content))
+            if document["format"] != FORMAT:
+                raise Damaged(f"it is not of format {FORMAT}: another version has written it")
+            texts = document["texts"]
+            revisions = Revisions(
+                rm_id=RmId(str(document["rm_id"])),
+                said=texts[document["said"]],
+                said_extra=texts[document["said_extra"]],
+                kept=tuple(_revision(item, texts) for item in document["revisions"]),
+                marks=tuple(map(decode_mark, document["marks"])),
+            )
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise Damaged(f"something is missing or wrong: {error}") from None
+        numbers = [revision.number for revision in revisions.kept]
+        if not numbers or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+            raise Damaged(f"the revisions are not in order: {numbers}")
+        if revisions.rm_id != rm_id:
+            raise Damaged(f"it belongs to RM {revisions.rm_id}")
+        return revisions
 
 
-def digest_of(data: bytes) -> str:
-    """SHA-256 in lower-case hex."""
-    return sha256(data).hexdigest()
+def _written(revisions: Revisions) -> dict[str, Any]:
+    """The JSON value of the revisions, which refer to their texts by number."""
+    texts: dict[str, int] = {}
 
+    def number(text: str) -> int:
+        return texts.setdefault(text, len(texts))
 
-def text_digest(text: str) -> str:
-    """Key of a stored text."""
-    return digest_of(text.encode())
-
-
-def texts_of(revisions: Revisions) -> dict[str, str]:
-    """Texts of the revisions, by digest."""
-    texts = {revisions.said, revisions.said_extra}
-    for revision in revisions.kept:
-        texts |= {revision.text, revision.extra}
-    return {text_digest(text): text for text in texts if text}
-
-
-def encode(revisions: Revisions) -> bytes:
-    """Record of the revisions."""
-    document = {
+    return {
         "format": FORMAT,
         "rm_id": revisions.rm_id,
-        "said": _named(revisions.said),
-        "said_extra": _named(revisions.said_extra),
+        "said": number(revisions.said),
+        "said_extra": number(revisions.said_extra),
         "revisions": [
             {
                 "revision": revision.number,
@@ -226,58 +248,18 @@ def encode(revisions: Revisions) -> bytes:
                 "by": revision.by,
                 "comment": revision.comment,
                 "checksum": revision.checksum,
-                "text": text_digest(revision.text),
-                "extra": _named(revision.extra),
+                "text": number(revision.text),
+                "extra": number(revision.extra),
                 "instead_of": revision.instead_of,
             }
             for revision in revisions.kept
         ],
         "marks": [encode_mark(mark) for mark in revisions.marks],
+        "texts": list(texts),
     }
-    body = json.dumps(document, indent=1).encode() + b"\n"
-    return digest_of(body).encode() + b"\n" + body
 
 
-def needed_texts(data: bytes) -> set[str]:
-    """Digests of the texts that a record needs.
-
-    Raises:
-        Damaged: the data is not a record.
-    """
-    document = _document(data)
-    try:
-        needed = {str(document["said"]), str(document.get("said_extra", ""))}
-        for item in document["revisions"]:
-            needed |= {str(item["text"]), str(item.get("extra", ""))}
-        return needed - {""}
-    except (KeyError, TypeError) as error:
-        raise Damaged(f"something is missing: {error}") from None
-
-
-def decode(data: bytes, texts: Mapping[str, str]) -> Revisions:
-    """Revisions of a record; `texts` holds its texts by digest.
-
-    Raises:
-        Damaged: the data is not a record, or a text is missing.
-    """
-    document = _document(data)
-    try:
-        revisions = Revisions(
-            rm_id=RmId(str(document["rm_id"])),
-            said=_text(document["said"], texts),
-            said_extra=_text(document.get("said_extra", ""), texts),
-            kept=tuple(_revision(item, texts) for item in document["revisions"]),
-            marks=tuple(map(decode_mark, document.get("marks", ()))),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise Damaged(f"something is missing or wrong: {error}") from None
-    numbers = [revision.number for revision in revisions.kept]
-    if not numbers or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-        raise Damaged(f"the revisions are not in order: {numbers}")
-    return revisions
-
-
-def _revision(item: Mapping[str, Any], texts: Mapping[str, str]) -> Revision:
+def _revision(item: Mapping[str, Any], texts: Sequence[str]) -> Revision:
     text = texts[item["text"]]
     return Revision(
         number=int(item["revision"]),
@@ -288,27 +270,6 @@ def _revision(item: Mapping[str, Any], texts: Mapping[str, str]) -> Revision:
         checksum=str(item["checksum"]),
         text=text,
         size=len(text.encode()),
-        extra=_text(item.get("extra", ""), texts),
-        instead_of=int(item.get("instead_of", 0)),
+        extra=texts[item["extra"]],
+        instead_of=int(item["instead_of"]),
     )
-
-
-def _text(digest: str, texts: Mapping[str, str]) -> str:
-    """The text with a digest; empty for none."""
-    return texts[digest] if digest else ""
-
-
-def _named(text: str) -> str:
-    """Key of a stored text; empty for none."""
-    return text_digest(text) if text else ""
-
-
-def _document(data: bytes) -> Any:
-    """JSON document of a record, after the check of its digest."""
-    first, _, body = data.partition(b"\n")
-    if first.decode("ascii", "replace") != digest_of(body):
-        raise Damaged("it is not what was written: the checksum in its first line is another one")
-    document = json.loads(body)
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise Damaged(f"it is not of format {FORMAT}: another version has written it")
-    return document

@@ -23,10 +23,10 @@ _log = structlog.get_logger(CONFIGURATIONS)
 _threshold = levels().threshold(CONFIGURATIONS)
 
 MAX_WAITING = 1_024
-"""Jobs of one peer that may wait, commands and questions each: one for each RM that there may be."""
+"""Jobs of one peer that may wait, separately for commands and questions: the bound on RMs."""
 
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-"""Bytes of memory of the waiting texts of one peer, commands and questions each, at most: 32 of the
+"""Bytes of memory of the waiting texts of one peer, separately for commands and questions, at most: 32 of the
 largest."""
 
 VALIDATION = "validation"
@@ -65,7 +65,7 @@ class ConfigThread:
     """
 
     def __init__(self) -> None:
-        """The thread starts with the first job."""
+        """Start no thread before the first job."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="config")
         self._waiting: RoundRobin[str, _Job] = RoundRobin()
         self._busy = False
@@ -119,7 +119,7 @@ class ConfigThread:
         try:
             result: T = await done
         finally:
-            # A cancelled caller makes room for the next.
+            # Remove the job of a cancelled caller, to make room for another.
             self._waiting.remove(peer, job)
         return result
 

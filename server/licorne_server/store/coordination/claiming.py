@@ -1,4 +1,4 @@
-"""The way of an RM to its owner: served here, sent to another member, or claimed for one."""
+"""Finds the owner of an RM: it is served here, sent to another member, or claimed for one."""
 
 import asyncio
 from random import Random
@@ -10,20 +10,21 @@ from licorne_server.store.coordination.holdings import Holdings
 from licorne_server.store.coordination.lease import Calls, Lease, MemberClock
 from licorne_server.store.coordination.placing import candidates, choose
 from licorne_server.store.coordination.snapshots import Snapshots, newer, owner_in
-from licorne_server.store.coordination.store import Conflict, Member, Ownership, Store, StoreError
+from licorne_server.store.coordination.store import Member, Ownership, Store
+from licorne_server.store.documents.documents import Conflict, StoreError
 from licorne_server.wire.errors import unavailable
 
 log = structlog.get_logger("core.members")
 
 TRIES = 8
-"""Claims of one RM that others may be faster with, before its caller has to come back."""
+"""Claims of one RM that may conflict with those of other members, before its caller has to retry."""
 
 GAP_BITS = 16
-"""Epochs rise by a random number of so many bits."""
+"""Bits of the random number by which epochs rise."""
 
 
 class Claiming:
-    """Finds or makes the owner of an RM."""
+    """Finds the owner of an RM, or claims the RM for one."""
 
     def __init__(
         self,
@@ -34,7 +35,7 @@ class Claiming:
         snapshots: Snapshots,
         holdings: Holdings,
     ) -> None:
-        """Claim with this lease, for the holdings."""
+        """Claim under `lease`; RMs claimed for this member are added to `holdings`."""
         self._store = store
         self._call = Calls(store)
         self._clock = clock
@@ -44,7 +45,7 @@ class Claiming:
         self._holdings = holdings
 
     async def take(self, rm_id: RmId, named: int) -> int | Member:
-        """As `Ownership.take`; one call for an RM at a time, and none waits longer than a lease."""
+        """See `Ownership.take`; calls for one RM run one at a time, and none waits longer than a lease."""
         try:
             async with asyncio.timeout(self._store.lease), self._holdings.lock(rm_id):
                 await self._holdings.ended(rm_id)
@@ -83,11 +84,11 @@ class Claiming:
         raise unavailable(f"RM {rm_id!r}: others were faster {TRIES} times")
 
     async def claim(self, rm_id: RmId, target: Member, seen: Ownership | None, at_least: int) -> Ownership:
-        """Make the member the owner of the RM, under an epoch that nobody has served.
+        """Make `target` the owner of the RM, under an epoch that was never used.
 
-        A store that was wiped or restored counts from a lower number, and an RM may not have heard
-        of the last epoch. So epochs are not below the microseconds of the wall clock, and rise by a
-        random number: two histories of a store do not give the same one.
+        A store that was wiped or restored counts from a lower number, and an RM may not know
+        the last epoch. So epochs are not below the microseconds of the wall clock, and rise by a
+        random number: two histories of a store do not assign the same one.
         """
         floor = max(at_least, seen.epoch if seen else 0, int(self._clock.unix() * 1e6))
         floor += self._randomness.getrandbits(GAP_BITS)
@@ -97,7 +98,7 @@ class Claiming:
         return owned
 
     async def _serve(self, owned: Ownership, run: Member) -> int:
-        """Serve the RM that was claimed in a run of this member, if that still lasts."""
+        """Serve an RM that was claimed in the run `run` of this member, if the run still lasts."""
         rm_id = owned.rm_id
         await self._holdings.ended(rm_id)
         if self._lease.me.id != run.id or not self._lease.may_decide():
@@ -107,10 +108,10 @@ class Claiming:
         return owned.epoch
 
     def _elsewhere(self, owner: Member) -> Member:
-        """The owner, unless it is a former run at this address.
+        """The owner, unless it is a former run of this member, at this address.
 
         Raises:
-            CallError: it is, and its lease has to end first.
+            CallError: it is a former run, whose lease has to end first.
         """
         if owner.address == self._lease.me.address:
             raise unavailable("the lease of a former run at this address has not ended yet")

@@ -7,12 +7,12 @@ Keys, below the prefix of the deployment; ids and keys of documents are percent-
 - `shared/KEY`: a document that snapshots contain.
 - `documents/KEY`: any other document.
 
-A renewal counts only if the leader that has renewed the lease was the leader afterwards: one that was
-deposed meanwhile, and does not know, renews a lease that its successor may let end. A linearizable
-read after the renewal proves it, by the term in both answers. The same transaction reads the member's
+A renewal counts only if the leader that has renewed the lease was the leader afterwards: a leader that was
+deposed meanwhile without noticing renews a lease that its successor may let end. A linearizable
+read after the renewal proves that, by the term in both answers. The same transaction reads the member's
 own key, and writes it if there is something to publish.
 
-Revisions begin anew in a store that was wiped or restored, so that an equal one proves little. A record
+Revisions start anew in a store that was wiped or restored, so an equal revision proves little. A record
 is therefore read before it is replaced. A wipe between the two removes the member's own key, on which
 the transaction of a claim depends.
 """
@@ -40,32 +40,22 @@ from licorne_server.store.coordination.records import (
     write_member,
     write_ownership,
 )
-from licorne_server.store.coordination.store import (
-    MAX_DOCUMENT,
-    Conflict,
-    Document,
-    LeaseLost,
-    Member,
-    MemberId,
-    Ownership,
-    Snapshot,
-    Store,
-    StoreError,
-)
+from licorne_server.store.coordination.store import LeaseLost, Member, MemberId, Ownership, Snapshot, Store
+from licorne_server.store.documents.documents import Conflict, Document, StoreError
 
 log = structlog.get_logger("core.members")
 
 REREAD = 3.0
-"""Seconds between two reads of everything, without a change."""
+"""Seconds between two reads of the whole store, without a change."""
 
 LOAD_EVERY = 10.0
 """Seconds between two publications of a member of which only the load has changed."""
 
 TRIES_OF_LEASE = 6
-"""Tries of a call that take no longer than a lease, so that a hung server leaves time for others."""
+"""Attempts of a call that fit into a lease, so that a hung server leaves time for others."""
 
 LONGEST_TRY = 5.0
-"""Seconds of a try, at most."""
+"""Seconds of an attempt, at most."""
 
 MOD = pb.Compare.Target.MOD
 CREATE = pb.Compare.Target.CREATE
@@ -83,10 +73,10 @@ class EtcdStore(Store):
         reread: float = REREAD,
         patience: float = 0.0,
     ) -> None:
-        """Not connected; calls connect.
+        """Start unconnected; the first call connects.
 
-        `connect` makes channels, in place of the one that the options describe. Everything is read
-        anew after `reread` seconds. A try of a call has `patience` seconds, a sixth of the lease
+        `connect` makes channels, instead of those that the options describe. The store is read
+        anew after `reread` seconds. An attempt of a call has `patience` seconds, a sixth of the lease
         if it is 0.
 
         Raises:
@@ -129,13 +119,13 @@ class EtcdStore(Store):
             raise self._lost()
         answer = await self._publish(member) if _is_due(member, self._published, self._load_due) else None
         if answer is None:
-            # Without an operation etcd takes the transaction for one that may read old state.
+            # Without an operation etcd would treat the transaction as one that may read old state.
             own = pb.RangeRequest(key=self._keys.member(self._me), keys_only=True)
             answer = await self._if_mine(pb.RequestOp(request_range=own))
         return answer.header.raft_term == kept.header.raft_term
 
     async def _publish(self, member: Member) -> pb.TxnResponse | None:
-        """Write the member; None while etcd is full, which takes no writes then, and keeps leases."""
+        """Write the member; None while etcd is full: then it accepts no writes, but maintains leases."""
         put = self._put_member(member, self._lease_id)
         try:
             answer = await self._if_mine(pb.RequestOp(request_put=put))
@@ -154,7 +144,7 @@ class EtcdStore(Store):
         """Carry out an operation while this member's key is under its lease.
 
         Raises:
-            LeaseLost: it is not.
+            LeaseLost: the key is gone, or not under the lease.
         """
         request = pb.TxnRequest(compare=[self._is_mine()], success=[action])
         answer = await self._etcd.call(calls.TXN_AGAIN, request)
@@ -163,7 +153,7 @@ class EtcdStore(Store):
         return answer
 
     async def leave(self) -> None:
-        """Revoke the lease; the member's key goes with it."""
+        """Revoke the lease; the member's key is removed with it."""
         if self._lease_id:
             await _revoke(self._etcd, self._lease_id)
             self._lease_id = 0
@@ -211,7 +201,7 @@ class EtcdStore(Store):
         return replace(record, revision=revision)
 
     def watch(self) -> AsyncIterator[Snapshot]:
-        """Read everything at once, when a watch tells of a change, and every few seconds."""
+        """Read the store at once, after each change seen by a watch, and every few seconds."""
         return watch_snapshots(self._etcd, self._keys, self._reread)
 
     async def read(self, key: str) -> Document:
@@ -223,8 +213,7 @@ class EtcdStore(Store):
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
         """Write the key, or remove it, in one transaction with the check of its revision."""
-        if value is not None and len(value) > MAX_DOCUMENT:
-            raise ValueError(f"document {key!r} has {len(value)} bytes, {MAX_DOCUMENT} at most")
+        self.check_size(key, value)
         stored = self._keys.document(key)
         if value is None:
             action = pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=stored))
@@ -240,7 +229,7 @@ class EtcdStore(Store):
         await self._etcd.close()
 
     async def _check_record(self, rm_id: RmId, seen: Ownership | None) -> None:
-        """Refuse to replace another record, though it may have the same revision.
+        """Refuse to replace another record, which may have the same revision.
 
         Raises:
             Conflict: the record is not the one that was seen.
@@ -256,7 +245,7 @@ class EtcdStore(Store):
             raise Conflict(f"the record of RM {rm_id!r} is another one by now")
 
     async def _write(self, compare: list[pb.Compare], action: pb.RequestOp, otherwise: str) -> int:
-        """Carry out an operation if everything holds; its revision. Raises Conflict with that text."""
+        """Carry out an operation if all comparisons hold; its revision. Raises Conflict(`otherwise`)."""
         answer = await self._etcd.call(calls.TXN, pb.TxnRequest(compare=compare, success=[action]))
         if not answer.succeeded:
             raise Conflict(otherwise)
@@ -291,7 +280,7 @@ def _put(key: bytes, value: bytes) -> pb.RequestOp:
 
 
 def _is_due(member: Member, published: Member | None, load_due: float) -> bool:
-    """True if the member is to be written with this renewal; its load alone from that time on."""
+    """True if the member has to be written with this renewal; for its load alone not before `load_due`."""
     assert published is not None
     if replace(member, load={}) != replace(published, load={}):
         return True
@@ -302,6 +291,9 @@ async def _revoke(etcd: EtcdConnection, lease_id: int) -> None:
     try:
         await etcd.call(calls.REVOKE, pb.LeaseRevokeRequest(ID=lease_id))
     except Refused as refused:
-        # It has ended already.
+        # The lease has ended already.
         if refused.code is not StatusCode.NOT_FOUND:
             raise
+
+
+STORE = EtcdStore

@@ -1,4 +1,4 @@
-"""Calls of etcd: several servers with fail-over, a time-out for each try, TLS, and a user's token."""
+"""Calls of etcd: several servers with fail-over, a time-out for each attempt, TLS, and a user's token."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -13,7 +13,7 @@ from grpc import StatusCode, aio
 from licorne_server.process.coordination import Coordination
 from licorne_server.process.settings import SettingsError
 from licorne_server.store.coordination.pb import etcd_pb2 as pb
-from licorne_server.store.coordination.store import StoreError
+from licorne_server.store.documents.documents import StoreError
 
 M = TypeVar("M", bound=Message)
 Metadata = tuple[tuple[str, str], ...]
@@ -24,21 +24,21 @@ MAX_MESSAGE = 16 * 1024 * 1024
 """Bytes of an answer, at most."""
 
 OPTIONS = [
-    # A server that has vanished is noticed on an idle watch. etcd bears a ping each 5 s.
+    # Detects a vanished server on an idle watch. etcd accepts a ping every 5 s.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
-    # The usual back-off of gRPC is longer than a lease.
+    # gRPC's default back-off is longer than a lease.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    # Calls are repeated here, each try with its own time-out.
+    # Calls are retried in this module, each attempt with its own time-out.
     ("grpc.enable_retries", 0),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", MAX_MESSAGE),
 ]
 
 NEEDS_LEADER = ("hasleader", "true")
-"""Metadatum of a call that a server without a leader refuses at once."""
+"""Metadata with which a server without a leader refuses a call at once."""
 
 REFUSALS = frozenset(
     {
@@ -50,10 +50,10 @@ REFUSALS = frozenset(
         StatusCode.UNAUTHENTICATED,
     }
 )
-"""Codes that another server would answer as well."""
+"""Codes that any other server would answer too."""
 
 OLD_TOKEN = "revision of auth store is old"
-"""Part of etcd's text for a token of before the last change of users and roles."""
+"""Part of etcd's text for a token issued before the last change of users and roles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,16 +63,16 @@ class Method(Generic[M]):
     path: str
     answer: type[M]
     stream: bool = False
-    """True for a stream both ways, of which one request and one answer are used."""
+    """True for a bidirectional stream, of which one request and one answer are used."""
     repeatable: bool = True
-    """False if a second time may be answered otherwise than the first."""
+    """False if a repetition may be answered differently."""
 
 
 RANGE = Method(path="/etcdserverpb.KV/Range", answer=pb.RangeResponse)
 PUT = Method(path="/etcdserverpb.KV/Put", answer=pb.PutResponse)
 TXN = Method(path="/etcdserverpb.KV/Txn", answer=pb.TxnResponse, repeatable=False)
 TXN_AGAIN = Method(path="/etcdserverpb.KV/Txn", answer=pb.TxnResponse)
-"""A transaction that a second time changes nothing, and is answered alike."""
+"""A transaction whose repetition changes nothing, and gets the same answer."""
 GRANT = Method(path="/etcdserverpb.Lease/LeaseGrant", answer=pb.LeaseGrantResponse)
 REVOKE = Method(path="/etcdserverpb.Lease/LeaseRevoke", answer=pb.LeaseRevokeResponse)
 KEEP_ALIVE = Method(path="/etcdserverpb.Lease/LeaseKeepAlive", answer=pb.LeaseKeepAliveResponse, stream=True)
@@ -90,12 +90,12 @@ class Refused(StoreError):
 
     @property
     def stale_token(self) -> bool:
-        """True if the call may be carried out with a new token."""
+        """True if the call may succeed with a new token."""
         return self.code is StatusCode.UNAUTHENTICATED or OLD_TOKEN in str(self)
 
 
 def connector(options: Coordination) -> Connect:
-    """Connects to servers as the options say.
+    """Make the function that connects to servers, by the options.
 
     Raises:
         SettingsError: one of the files for TLS cannot be read.
@@ -118,7 +118,7 @@ def _contents(path: Path | None, subject: str) -> bytes | None:
 
 
 def _password(path: Path | None) -> str:
-    """What the file of a password has, without the end of its line."""
+    """The password in a file, without the line end; empty without a file."""
     contents = _contents(path, "password") or b""
     try:
         return contents.decode().rstrip("\r\n")
@@ -127,14 +127,14 @@ def _password(path: Path | None) -> str:
 
 
 class EtcdConnection:
-    """Channels to the servers of one etcd. Calls go to the one that answered last."""
+    """Channels to the servers of one etcd. Calls use the one that answered last."""
 
     def __init__(self, options: Coordination, connect: Connect, patience: float) -> None:
-        """Not connected. Each try of a call has `patience` seconds."""
+        """Start unconnected. Each attempt of a call has `patience` seconds."""
         self._hosts = options.hosts
         self._user = options.user
         self._password = options.password
-        # A file that is not there is told now. It is read again with each login.
+        # A missing file is an error now. The file is read again at each login.
         _password(self._password)
         self._connect = connect
         self._patience = patience
@@ -145,7 +145,7 @@ class EtcdConnection:
         self._closed = False
 
     async def call(self, method: Method[M], request: Message) -> M:
-        """The answer to a request. One that is repeatable goes to each server once, until one answers.
+        """The answer to a request. A repeatable one is sent to each server once, until one answers.
 
         Raises:
             Refused: etcd has answered with an error.
@@ -165,9 +165,9 @@ class EtcdConnection:
                     raise
 
     async def changes(self, key: bytes, end: bytes) -> AsyncGenerator[int, None]:
-        """The revision now, and that of each change to a key of the range from now on.
+        """The present revision, and that of each later change to a key in the range.
 
-        Some changes may share a number, and some may be missing.
+        Changes may share a revision, and some may be missing.
 
         Raises:
             StoreError: the watch has ended, or could not begin.
@@ -198,7 +198,7 @@ class EtcdConnection:
         raise StoreError(f"etcd at {host} has ended the watch")
 
     async def close(self) -> None:
-        """Close all channels. Calls fail from then on."""
+        """Close all channels. Later calls fail."""
         self._closed = True
         channels, self._channels = self._channels, {}
         for channel in channels.values():
@@ -221,7 +221,7 @@ class EtcdConnection:
         return self._channels[host]
 
     async def _call_one(self, host: str, method: Method[M], request: Message) -> M:
-        """The answer of one server. A stale token is replaced, once."""
+        """The answer of one server. A stale token is replaced once."""
         metadata = await self._metadata(host)
         try:
             return await self._try(host, method, request, metadata)
@@ -231,7 +231,7 @@ class EtcdConnection:
         return await self._try(host, method, request, await self._metadata(host, stale=metadata))
 
     async def _metadata(self, host: str, stale: Metadata | None = None) -> Metadata:
-        """What goes with a call, with a token other than a stale one."""
+        """The metadata of a call, with a token other than the `stale` one."""
         if not self._user:
             return (NEEDS_LEADER,)
         async with self._authenticating:
@@ -240,7 +240,7 @@ class EtcdConnection:
             return self._with_token
 
     async def _log_in(self, host: str) -> str:
-        """A new token."""
+        """Log in; returns a new token."""
         try:
             password = _password(self._password)
         except SettingsError as error:
@@ -277,7 +277,7 @@ class EtcdConnection:
         except aio.AioRpcError as error:
             raise _failure(host, error) from error
         except asyncio.CancelledError:
-            # A channel that is closed cancels its calls, and nobody has cancelled the caller.
+            # A closed channel cancels its calls, although the caller was not cancelled.
             task = asyncio.current_task()
             if self._closed and task is not None and not task.cancelling():
                 raise StoreError("the connection to etcd was closed") from None

@@ -1,6 +1,7 @@
-"""Snapshots of the store in etcd: everything below three prefixes, read in pages at one revision.
+"""Snapshots of the store in etcd: all keys below three prefixes, read in pages at one revision.
 
-A watch only hastens the next read. So what it loses is made good by the read after a few seconds.
+A watch only brings the next read forward. So changes that it misses are found by the read a few seconds
+later.
 """
 
 import asyncio
@@ -17,44 +18,37 @@ from licorne_core.values.ids import RmId
 from licorne_server.store.coordination.etcd_connection import RANGE, TXN, EtcdConnection, Refused
 from licorne_server.store.coordination.pb import etcd_pb2 as pb
 from licorne_server.store.coordination.records import Unreadable, read_member, read_ownership
-from licorne_server.store.coordination.store import (
-    SHARED,
-    Document,
-    Member,
-    MemberId,
-    Ownership,
-    Snapshot,
-    StoreError,
-)
+from licorne_server.store.coordination.store import Member, MemberId, Ownership, Snapshot
+from licorne_server.store.documents.documents import SHARED, Document, StoreError
 
 PAGE = 256
 """Keys that are read with one call, at most."""
 
 SLICE = 64 * 1024
-"""Bytes of records after which their decoding makes way for others."""
+"""Bytes of records after which their decoding yields to other tasks."""
 
 MAX_KEYS = 100_000
 MAX_BYTES = 128 * 1024 * 1024
-"""Keys and bytes of a snapshot, at most. With more there is none."""
+"""Keys and bytes of a snapshot, at most. A larger store gives no snapshot."""
 
 MOST_FREE = 10_000
-"""Records of RMs without an owner, at most. With more those that were released first go: ids that are
-refused, or never come back, do not fill the store. Epochs rise without their records, with the time."""
+"""Records of RMs without an owner, at most. Beyond that those released first are removed: ids that are
+refused, or never return, do not fill the store. Even without records epochs rise, with the time."""
 
 SWEPT = 100
-"""Records that go at once, at most: etcd takes 128 operations in a transaction."""
+"""Records that are removed at once, at most: etcd takes 128 operations in a transaction."""
 
 RETRY = 0.5
 """Seconds before a read or a watch that has failed is repeated."""
 
 LEAST_REST = 0.02
-"""Seconds between two reads, at least. They also rest for as long as the last one took."""
+"""Minimum seconds between two reads. The pause is also as long as the last read."""
 
 MOST_TOLD = 10
-"""Unreadable records of which the log tells by name with one read."""
+"""Unreadable records that the log names for one read, at most."""
 
 LONGEST_TOLD = 200
-"""Bytes of a key that the log tells, at most."""
+"""Bytes of a key in the log, at most."""
 
 Record = Member | Ownership | Document
 log = structlog.get_logger("core.coordination.etcd")
@@ -67,9 +61,9 @@ class Keys:
         """All keys begin with the prefix and a slash."""
         self._prefix = prefix
         self.first = f"{prefix}/members/".encode()
-        """The first key that a snapshot may have."""
+        """The first possible key of a snapshot."""
         self.end = f"{prefix}/shared0".encode()
-        """What follows the last one: `0` is the character after the slash."""
+        """The end of the range of keys: `0` is the character after the slash."""
 
     def member(self, member: MemberId) -> bytes:
         """The key of a member."""
@@ -86,7 +80,7 @@ class Keys:
         return self._key("documents", key)
 
     def parts(self, key: bytes) -> tuple[str, str]:
-        """The kind and the id of a key.
+        """Split a key into kind and id.
 
         Raises:
             Unreadable: no member writes such a key.
@@ -104,7 +98,7 @@ class Keys:
 
 @dataclass(slots=True)
 class _Stored:
-    """A key as it was read, and its record; None if it is unreadable."""
+    """A key as last read, and its record; None if it is unreadable."""
 
     value: bytes
     revision: int
@@ -112,14 +106,14 @@ class _Stored:
     record: Record | None
 
     def is_still(self, one: pb.KeyValue) -> bool:
-        """True if the key is as it was."""
+        """True if the key has not changed since it was read."""
         same = (one.mod_revision, one.lease) == (self.revision, self.lease)
         return same and one.value == self.value
 
 
 @dataclass(slots=True)
 class _Found:
-    """A snapshot as it is read."""
+    """A snapshot that is being read."""
 
     revision: int = 0
     size: int = 0
@@ -128,10 +122,10 @@ class _Found:
 
 
 class SnapshotReader:
-    """Reads everything, again and again, and decodes only what has changed."""
+    """Reads the whole store repeatedly, and decodes only changed records."""
 
     def __init__(self, etcd: EtcdConnection, keys: Keys) -> None:
-        """Nothing was read."""
+        """Start without a snapshot."""
         self._etcd = etcd
         self._keys = keys
         self._stored: dict[bytes, _Stored] = {}
@@ -139,10 +133,10 @@ class SnapshotReader:
         """Revision of the last snapshot."""
 
     async def read(self) -> Snapshot:
-        """All that is there, at one revision.
+        """Read the whole store, at one revision.
 
         Raises:
-            StoreError: etcd does not answer, or there is too much.
+            StoreError: etcd does not answer, or the store is too large.
         """
         found = _Found()
         request = pb.RangeRequest(key=self._keys.first, range_end=self._keys.end, limit=PAGE)
@@ -150,7 +144,7 @@ class SnapshotReader:
             try:
                 page = await self._etcd.call(RANGE, request)
             except Refused as refused:
-                # The page is larger than a message may be.
+                # The page exceeds the size of a message: read a smaller one.
                 if refused.code is not StatusCode.RESOURCE_EXHAUSTED or request.limit == 1:
                     raise
                 request.limit //= 4
@@ -165,7 +159,7 @@ class SnapshotReader:
         return self._snapshot()
 
     async def sweep(self) -> None:
-        """Remove some of the records without an owner, if there are too many and they are as read.
+        """Remove some of the records without an owner, if there are too many and they have not changed.
 
         Raises:
             StoreError: etcd does not answer.
@@ -187,12 +181,12 @@ class SnapshotReader:
             await self._etcd.call(TXN, request)
 
     async def _take(self, page: pb.RangeResponse, found: _Found) -> None:
-        """Add a page. What is as it was when it was read before is not decoded again."""
+        """Add a page. Unchanged records are not decoded again."""
         found.revision = found.revision or page.header.revision
         decoded = 0
         for one in page.kvs:
             stored = self._stored.get(one.key)
-            # A store that was wiped gives revisions anew, so that they alone say little.
+            # A wiped store assigns revisions anew, so an equal revision alone proves little.
             if stored is None or not stored.is_still(one):
                 stored = _Stored(one.value, one.mod_revision, one.lease, self._decode(one, found))
                 decoded += len(one.value)
@@ -247,7 +241,7 @@ def _tell(unreadable: list[tuple[bytes, str]]) -> None:
 
 
 class _Watching:
-    """A watch of the keys, which tells when the next read is due."""
+    """A watch of the keys, which determines when the next read is due."""
 
     def __init__(self, etcd: EtcdConnection, keys: Keys, reader: SnapshotReader) -> None:
         self._etcd = etcd
@@ -263,17 +257,17 @@ class _Watching:
                 async with aclosing(self._etcd.changes(self._keys.first, self._keys.end)) as changes:
                     async for revision in changes:
                         self._note(revision)
-            # What it did not tell is read at once.
+            # Read at once what the watch may have missed.
             self._note(math.inf)
             await asyncio.sleep(RETRY)
 
     def begin(self) -> None:
-        """A read begins: all that was told so far will be in it."""
+        """Note that a read begins, which will include all changes noticed so far."""
         self._newest = 0.0
         self._due.clear()
 
     async def wait(self, seconds: float) -> None:
-        """Wait for a change that the last read does not have, for so many seconds at most."""
+        """Wait for a change that the last read does not include, for at most `seconds`."""
         if self._newest <= self._reader.revision:
             self._due.clear()
         with suppress(TimeoutError):
@@ -287,9 +281,9 @@ class _Watching:
 
 
 async def watch_snapshots(etcd: EtcdConnection, keys: Keys, reread: float) -> AsyncIterator[Snapshot]:
-    """Snapshots for ever: one at once, then one after each change, and after `reread` seconds.
+    """Snapshots without end: one at once, then one after each change, and after `reread` seconds.
 
-    Nothing is read ahead: who takes long gets the newest.
+    Nothing is read ahead: a slow reader gets the newest one.
     """
     reader = SnapshotReader(etcd, keys)
     watching = _Watching(etcd, keys, reader)

@@ -1,8 +1,9 @@
-"""A server as a member: its store, and its place among the others. Backends are imported when used."""
+"""A server as a member: its store and its ownership of RMs. Backends are imported when used."""
 
 import random
 import time
 from collections.abc import Callable, Mapping
+from importlib import import_module
 
 from licorne_core.values.ids import RmId
 from licorne_server.process.coordination import Coordination
@@ -12,45 +13,38 @@ from licorne_server.store.coordination.load import Load
 from licorne_server.store.coordination.membership import Membership
 from licorne_server.store.coordination.ownership import Alone, Ownership
 from licorne_server.store.coordination.store import Member, MemberId, Store
+from licorne_server.store.documents.disk import Disk
+from licorne_server.store.documents.documents import Documents
+from licorne_server.store.documents.kept import Kept
 
 PROTOCOLS: tuple[int, ...] = (1,)
-"""Versions of the protocol between members that this one speaks."""
+"""Versions of the protocol between members that this one supports."""
 
 
 def open_store(options: Coordination) -> Store:
-    """The store, not connected yet.
+    """Make the store, not connected yet.
 
     Raises:
         SettingsError: the options do not suit the backend, or a package for it is missing.
     """
-    match options.backend:
-        case "etcd":
-            from licorne_server.store.coordination.etcd import EtcdStore
-
-            return EtcdStore(options)
-        case "kubernetes":
-            from licorne_server.store.coordination.kubernetes import KubernetesStore
-
-            return KubernetesStore(options)
-        case _:
-            from licorne_server.store.coordination.local import LocalStore
-
-            return LocalStore(options)
+    backend = import_module(f"licorne_server.store.coordination.{options.backend}")
+    store: Store = backend.STORE(options)
+    return store
 
 
 def ownership_of(
     settings: Settings, version: str, now: Callable[[], float], worked: Callable[[], Mapping[RmId, float]]
 ) -> Ownership:
-    """The ownership of RMs by this server, which has yet to start.
+    """Make the ownership of RMs by this server, which has yet to start.
 
-    `now` gives unix seconds, and `worked` the engine's seconds for each RM.
+    `now` gives unix seconds, and `worked` the engine's seconds of work for each RM.
 
     Raises:
         SettingsError: see `open_store`.
     """
     options = settings.coordination
     if options is None:
-        # In microseconds it is below 2^53 until 2255, as JavaScript needs it.
+        # In microseconds it is below 2^53 until 2255, so JavaScript can represent it.
         return Alone(int(now() * 1e6))
     clock = SystemMemberClock()
     me = Member(
@@ -64,21 +58,27 @@ def ownership_of(
     )
     load = Load(worked, time.process_time, clock.elapsed)
     store = open_store(options)
-    # Members that start together must not draw the same numbers.
+    # The supervisor of workers stores their documents if it has a directory.
+    store.persistent = not options.on_one_host or settings.state_dir is not None
+    # Members that start together must not draw the same random numbers.
     randomness = random.Random(random.SystemRandom().getrandbits(64))
     return Membership(store, me, clock, randomness, load, renew=options.renew)
 
 
+def documents_of(ownership: Ownership, settings: Settings) -> Documents:
+    """The documents of the server: in the store that members share, or else in the state directory."""
+    if ownership.store is not None:
+        return ownership.store
+    return Kept(None if settings.state_dir is None else Disk(settings.state_dir))
+
+
 def http_url(settings: Settings, http_address: str) -> str:
-    """The URL of a server's HTTP for other members; empty for a server without HTTP.
+    """The URL of a server's HTTP, to show to operators; empty for a server without HTTP.
 
-    A worker has a socket for the others, whatever it serves to all.
-
-    Where it listens on all interfaces, its host is that of the advertised gRPC address.
+    It is empty for a worker too, whose port may lead to another. If it listens on all interfaces, its host is
+    that of the advertised gRPC address.
     """
-    if settings.coordination is not None and settings.shares_ports:
-        return settings.coordination.advertise_http
-    if not http_address:
+    if settings.shares_ports or not http_address:
         return ""
     address = Address.parse(http_address)
     if address.is_wildcard and settings.coordination is not None:

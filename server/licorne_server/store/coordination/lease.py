@@ -1,6 +1,6 @@
 """A member's lease: joining, renewing, and the self-stop that makes its decisions safe.
 
-Proof that a member which may decide is the only one, for leases of L seconds and clocks whose rates
+Proof that at most one member may decide for an RM, for leases of L seconds and clocks whose rates
 are within 1 ± r (`RATE_ERROR`):
 
 1. A renewal is sent at the time s of the member's clock. It arrives later, and from its arrival on
@@ -9,20 +9,21 @@ are within 1 ± r (`RATE_ERROR`):
 2. The member decides while its own clock is below s + `stop_after(L)`: at most `stop_after(L)` /
    (1 - r) seconds after the sending.
 3. `stop_after(L)` = L * (1 - r) / (1 + r) - margin. So between its last decision and the first claim of
-   another member at least margin / (1 - r) seconds pass, in which what was decided leaves the process.
+   another member at least margin / (1 - r) seconds pass, in which decisions leave the process.
 4. While the lease lives, a record that names the member is changed by the member alone (`Store.claim`).
-   It does so only after `on_lost` has returned. An epoch is served only after an own claim that
+   The member does so only after `on_lost` has returned. An epoch is served only after an own claim that
    succeeded under the present id, so that old snapshots and answers prove nothing.
 
 The clock is read for each message. So a process that was paused needs no timer to stop deciding. A
 pause between that check and the write is not covered: there the receiver's check of the epoch is the
-guard. Neither is a lease that somebody has removed, or a store that was wiped: the member goes on
+guard. Neither is a lease that somebody has removed, or a store that was wiped: the member continues
 until its next renewal, at most the interval of renewals plus their time-out.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from heapq import nlargest
 from math import inf
@@ -33,25 +34,26 @@ import structlog
 
 from licorne_core.values.ids import RmId
 from licorne_server.store.coordination.ownership import Counts
-from licorne_server.store.coordination.store import LeaseLost, Member, MemberId, Store, StoreError
+from licorne_server.store.coordination.store import LeaseLost, Member, MemberId, Store
+from licorne_server.store.documents.documents import StoreError
 
 log = structlog.get_logger("core.members")
 T = TypeVar("T")
 
 RATE_ERROR = 0.01
-"""Error of a clock's rate that the self-stop covers. Crystals have 0.0001."""
+"""Error of a clock's rate that the self-stop tolerates. That of crystals is 0.0001."""
 
 MARGIN = 1 / 6
-"""Share of the lease between the self-stop and the end of the lease, beside the error of rates."""
+"""Share of the lease between the self-stop and its end, in addition to the error of rates."""
 
 CALLS = 4
-"""So often a call to the store can time out one after the other within a lease."""
+"""Number of calls to the store that can time out in a row within a lease."""
 
 MOST_BACK_OFF = 2.0
-"""Seconds between two tries to join, at most."""
+"""Maximum seconds between two attempts to join."""
 
 MOST_LOADS = 1_000
-"""RMs whose load a member publishes: those with the highest."""
+"""RMs whose load a member publishes, at most: those with the highest."""
 
 
 def stop_after(lease: float) -> float:
@@ -63,11 +65,11 @@ class MemberClock(Protocol):
     """The two clocks of a member."""
 
     def elapsed(self) -> float:
-        """Seconds since any moment: never set, and counted while the process or the machine sleeps."""
+        """Monotonic seconds, which also count while the process or the machine sleeps."""
         ...
 
     def unix(self) -> float:
-        """Unix seconds, as people set them."""
+        """Unix seconds of the wall clock, which may be set."""
         ...
 
 
@@ -87,7 +89,7 @@ class Calls:
     """Calls to the store, each with a time-out."""
 
     def __init__(self, store: Store) -> None:
-        """Call this store."""
+        """Call `store`."""
         self._store = store
 
     @property
@@ -99,7 +101,7 @@ class Calls:
         """The result of a call that may take `most` seconds.
 
         Raises:
-            StoreError: as the call does, or there was no answer in time.
+            StoreError: the call has failed, or there was no answer in time.
         """
         seconds = min(self.seconds, most)
         try:
@@ -110,13 +112,13 @@ class Calls:
         except TimeoutError:
             raise StoreError(f"no answer within {seconds:.3g} s") from None
         except Exception as error:
-            # A fault of the backend must not end the task that renews.
+            # A defect of the backend must not end the task that renews the lease.
             log.exception("a call to the store has failed", error=str(error))
             raise StoreError(f"it has failed: {error}") from error
 
 
 class Lease:
-    """Keeps a lease for the member. When it is lost all RMs end, and the member joins again."""
+    """Keeps a lease for the member. When it is lost all RMs are ended, and the member joins again."""
 
     def __init__(
         self,
@@ -131,7 +133,7 @@ class Lease:
     ) -> None:
         """Renew every `renew` seconds, or more often if the lease is short; `load` is in cores.
 
-        `end_all` ends all RMs with the reason; when it returns nothing of them is sent any more.
+        `end_all` ends all RMs with the reason; when it returns no message is sent to them any more.
         """
         self._store = store
         self._call = Calls(store)
@@ -146,7 +148,7 @@ class Lease:
         self.joined = asyncio.Event()
         """Set once the member has had a lease."""
         self.me = me
-        """The member as it is published. It has another id after each fence."""
+        """The member as published. It gets another id after each loss of the lease."""
         self.problem = "the store was not reached yet"
         """The present trouble with the store, for people; empty for none."""
         self.counts = Counts()
@@ -161,19 +163,19 @@ class Lease:
         return self._clock.elapsed() - self._sent
 
     def publish(self, *, draining: bool) -> None:
-        """Tell the others soon that this member drains, or does not."""
+        """Publish soon whether this member drains."""
         self.me = replace(self.me, draining=draining)
         self.hurry()
 
     def publish_at(self, address: str, http: str) -> None:
-        """Publish these addresses, unless the member advertises others."""
+        """Publish these addresses, unless the settings advertise others."""
         me = self.me
         self.me = replace(
             me, address=me.address or address, http=me.http or http, name=me.name or me.address or address
         )
 
     def hurry(self) -> None:
-        """Renew at once: there is news, or a doubt that the lease lives."""
+        """Renew at once: the member has changed, or the lease may have ended."""
         self._hurry.set()
 
     async def run(self) -> None:
@@ -189,9 +191,15 @@ class Lease:
             await self.leave()
 
     async def leave(self) -> None:
-        """End the lease, if the store answers; it ends by itself otherwise."""
+        """End the lease, if the store answers; it ends by itself otherwise.
+
+        Others read of a member that drains before it is gone, so that nobody misses it.
+        """
         self._until = -inf
         try:
+            if self.me.draining:
+                with suppress(StoreError):
+                    await self._call(self._store.renew(self.me))
             await self._call(self._store.leave())
         except StoreError as error:
             log.info("the lease was left to end by itself", member=self.me.id, error=str(error))
@@ -215,7 +223,7 @@ class Lease:
             back_off = min(2 * back_off, MOST_BACK_OFF)
 
     async def _renewals(self) -> str:
-        """Renew until the lease is lost; the reason."""
+        """Renew until the lease is lost; returns the reason."""
         while True:
             await self._pause()
             sent = self._clock.elapsed()
@@ -230,7 +238,7 @@ class Lease:
             except StoreError as error:
                 self._note_failure(error)
             else:
-                # An answer after the self-stop does not undo it: what was not sent is missing.
+                # An answer after the self-stop does not undo it: unsent messages are lost.
                 if not (self.may_decide() and self._extend(sent)):
                     return "the lease was renewed too late"
                 self._count(renewals=1)
@@ -245,7 +253,7 @@ class Lease:
             return
 
     def _extend(self, sent: float) -> bool:
-        """The store has answered what was sent at that time; False if that is too long ago."""
+        """Extend the lease after an answer to a call of the time `sent`; False if that is too long ago."""
         self._until = sent + stop_after(self._store.lease)
         self._sent = sent
         self.problem = self._store.trouble
@@ -259,7 +267,7 @@ class Lease:
         return replace(self.me, load=dict(load))
 
     def count_move(self) -> None:
-        """Count an RM that was given away by choice."""
+        """Count a voluntary move of an RM."""
         self._count(moved=1)
 
     def _count(self, **more: int) -> None:

@@ -6,13 +6,13 @@ from math import exp
 from licorne_core.values.ids import RmId
 
 MEMORY_SECONDS = 120.0
-"""Time constant of the mean: an RM that has become idle counts a third after so long."""
+"""Time constant of the mean: the load of an idle RM falls to a third in this time."""
 
 
 class Load:
     """CPU of each RM over the last minutes, in cores.
 
-    The process's CPU is shared out in proportion to the engine's work for each RM: the work around
+    The process's CPU is divided in proportion to the engine's work for each RM: the work around
     it, reading and writing messages, grows with that.
     """
 
@@ -32,7 +32,7 @@ class Load:
         self._mean: dict[RmId, float] = {}
 
     def __call__(self) -> Mapping[RmId, float]:
-        """The means of now, of the RMs that are served here."""
+        """The present means of the RMs that are served here."""
         worked = self._worked()
         now, used = self._elapsed(), self._cpu()
         seconds = now - self._time

@@ -1,7 +1,7 @@
 """The backend `local`: a member's access to the store in the memory of its supervisor, on one host.
 
 The supervisor serves it over a Unix socket in a folder that only its user may enter
-(`local_service.py`). A watch asks for each snapshot: the answer comes once there is a newer one, so
+(`local_service.py`). A watch requests each snapshot: the answer is sent once there is a newer one, so
 that a slow reader gets the newest.
 """
 
@@ -25,27 +25,18 @@ from licorne_server.store.coordination.local_messages import (
     snapshot_of,
 )
 from licorne_server.store.coordination.pb import local_pb2 as pb
-from licorne_server.store.coordination.store import (
-    MAX_DOCUMENT,
-    Conflict,
-    Document,
-    LeaseLost,
-    Member,
-    MemberId,
-    Ownership,
-    Snapshot,
-    Store,
-    StoreError,
-)
+from licorne_server.store.coordination.store import LeaseLost, Member, MemberId, Ownership, Snapshot, Store
+from licorne_server.store.documents.documents import Conflict, Document, StoreError, TooLarge
+from licorne_server.store.documents.kept import LARGEST
 
 TIMEOUT = 5.0
-"""Seconds of a call, at most: the supervisor does little else than to answer."""
+"""Seconds of a call, at most: the supervisor does little else than answer."""
 
 DISK_TIMEOUT = 20.0
 """Seconds of a call that may wait for the disk, at most. A backup may delay a write by five."""
 
 RETRY = 0.1
-"""Seconds until a watch asks again that got no answer."""
+"""Seconds until a watch without an answer asks again."""
 
 R = TypeVar("R", bound=Message)
 
@@ -53,8 +44,12 @@ R = TypeVar("R", bound=Message)
 class LocalStore(Store):
     """The store of the supervisor whose socket is `options.hosts[0]`."""
 
+    shared = False
+    largest = LARGEST
+    patience = DISK_TIMEOUT
+
     def __init__(self, options: Coordination) -> None:
-        """Nothing is sent before the first call, which has to come in a running loop."""
+        """Send nothing before the first call, which has to be made in a running loop."""
         self.lease = options.lease
         self._target = f"unix:{options.hosts[0]}"
         self._channel: grpc.aio.Channel | None = None
@@ -67,7 +62,7 @@ class LocalStore(Store):
         self._me = member.id
 
     async def renew(self, member: Member) -> None:
-        """Renew the lease, and publish the member as it is now."""
+        """Renew the lease, and publish the present state of the member."""
         await self._call("Renew", member_message(member), pb.Nothing)
 
     async def leave(self) -> None:
@@ -87,7 +82,7 @@ class LocalStore(Store):
         return owned_of(await self._call("Claim", claim, pb.Owned))
 
     async def release(self, owned: Ownership) -> Ownership:
-        """Leave an RM of this member without an owner; its epoch stays."""
+        """Remove the owner of an RM of this member; the epoch stays."""
         release = pb.Release(by=self._me, owned=owned_message(owned))
         return owned_of(await self._call("Release", release, pb.Owned))
 
@@ -101,7 +96,7 @@ class LocalStore(Store):
             try:
                 answer = await self._call("Look", look, pb.Snapshot, REREAD + TIMEOUT)
             except StoreError:
-                # Another supervisor may answer next: its counts have begun anew.
+                # Another supervisor may answer next, whose counts have started anew.
                 changes, documents = 0, {}
                 await asyncio.sleep(RETRY)
                 continue
@@ -116,18 +111,18 @@ class LocalStore(Store):
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
         """Replace a document of that revision, 0 for none; None removes it. Returns the new revision."""
-        if value is not None and len(value) > MAX_DOCUMENT:
-            raise ValueError(f"a document may have {MAX_DOCUMENT} bytes, and {key!r} has {len(value)}")
+        self.check_size(key, value)
         replacement = pb.Replacement(key=key, value=value, revision=revision)
         return (await self._call("Replace", replacement, pb.Document, DISK_TIMEOUT)).revision
 
     async def prepare(self, key: str, value: bytes, revision: int) -> None:
-        """Find out if `compare_and_set` of the same would succeed now, and make room for it on the disk."""
+        """Check whether the same `compare_and_set` would succeed now, and make room for it on the disk."""
+        self.check_size(key, value)
         prepared = pb.Replacement(key=key, value=value, revision=revision)
         await self._call("Prepare", prepared, pb.Nothing, DISK_TIMEOUT)
 
     async def discard(self, key: str) -> None:
-        """Give up the room that `prepare` has made."""
+        """Release the room that `prepare` has made."""
         await self._call("Discard", pb.Key(key=key), pb.Nothing, DISK_TIMEOUT)
 
     async def evict(self, member: MemberId) -> None:
@@ -144,7 +139,7 @@ class LocalStore(Store):
         """Call the supervisor.
 
         Raises:
-            StoreError: as the supervisor says, or because it does not answer.
+            StoreError: the supervisor has refused the call, or does not answer.
         """
         if self._closed:
             raise StoreError("the store was closed")
@@ -165,5 +160,9 @@ class LocalStore(Store):
 _ERRORS: dict[grpc.StatusCode, type[StoreError]] = {
     grpc.StatusCode.ABORTED: Conflict,
     grpc.StatusCode.FAILED_PRECONDITION: LeaseLost,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: TooLarge,
 }
-"""What a status says; any other is a store that does not answer."""
+"""Errors by status; any other status counts as a store that does not answer."""
+
+
+STORE = LocalStore

@@ -1,4 +1,4 @@
-"""The messages between a store of the backend `local` and its members, to and from our types."""
+"""The messages between a store of the backend `local` and its members, converted to and from our types."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,8 @@ from google.protobuf.message import Message
 
 from licorne_core.values.ids import RmId
 from licorne_server.store.coordination.pb import local_pb2 as pb
-from licorne_server.store.coordination.store import Document, Member, MemberId, Ownership, Snapshot
+from licorne_server.store.coordination.store import Member, MemberId, Ownership, Snapshot
+from licorne_server.store.documents.documents import Document
 
 SERVICE = "licorne.local.Store"
 
@@ -14,7 +15,7 @@ REREAD = 2.0
 """Seconds after which a watch gets a snapshot without a change."""
 
 UNBOUNDED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
-"""Options of channel and server: the store itself bounds what it holds."""
+"""Options of channel and server: the store itself bounds its content."""
 
 
 def serialized(message: Message) -> bytes:
@@ -23,7 +24,7 @@ def serialized(message: Message) -> bytes:
 
 
 def member_message(member: Member) -> pb.Member:
-    """A member as sent."""
+    """Convert a member to a message."""
     return pb.Member(
         id=member.id,
         name=member.name,
@@ -38,7 +39,7 @@ def member_message(member: Member) -> pb.Member:
 
 
 def member_of(message: pb.Member) -> Member:
-    """A member as received."""
+    """Read a member from a message."""
     return Member(
         id=MemberId(message.id),
         name=message.name,
@@ -53,7 +54,7 @@ def member_of(message: pb.Member) -> Member:
 
 
 def owned_message(record: Ownership) -> pb.Owned:
-    """A record of an RM as sent."""
+    """Convert the record of an RM to a message."""
     return pb.Owned(
         rm_id=record.rm_id,
         owner=record.owner,
@@ -64,7 +65,7 @@ def owned_message(record: Ownership) -> pb.Owned:
 
 
 def owned_of(message: pb.Owned) -> Ownership:
-    """A record of an RM as received."""
+    """Read the record of an RM from a message."""
     return Ownership(
         rm_id=RmId(message.rm_id),
         owner=MemberId(message.owner),
@@ -75,7 +76,7 @@ def owned_of(message: pb.Owned) -> Ownership:
 
 
 def snapshot_message(snapshot: Snapshot, changes: int, known: int) -> pb.Snapshot:
-    """A snapshot as sent, without documents of the revision `known` and below."""
+    """Convert a snapshot to a message, without documents of the revision `known` and below."""
     return pb.Snapshot(
         changes=changes,
         members=map(member_message, snapshot.members.values()),
@@ -92,7 +93,7 @@ def snapshot_message(snapshot: Snapshot, changes: int, known: int) -> pb.Snapsho
 
 
 def snapshot_of(message: pb.Snapshot, known: Mapping[str, Document]) -> Snapshot:
-    """A snapshot as received; documents that were left out are those `known`."""
+    """Read a snapshot from a message; omitted documents are taken from `known`."""
     return Snapshot(
         members={MemberId(member.id): member_of(member) for member in message.members},
         rms={RmId(owned.rm_id): owned_of(owned) for owned in message.rms},

@@ -1,7 +1,7 @@
 """The service of the backend `local`: the store of a supervisor, served over a Unix socket."""
 
 import asyncio
-from abc import ABC, abstractmethod
+import dataclasses
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from licorne_core.values.ids import RmId
 from licorne_server.process.clock import Clock
 from licorne_server.process.coordination import MOST_LEASE
-from licorne_server.process.loop import RunToCompletion, stop_task
+from licorne_server.process.loop import stop_task
 from licorne_server.store.coordination.local_messages import (
     REREAD,
     SERVICE,
@@ -26,58 +26,42 @@ from licorne_server.store.coordination.local_messages import (
 )
 from licorne_server.store.coordination.local_records import Records
 from licorne_server.store.coordination.pb import local_pb2 as pb
-from licorne_server.store.coordination.store import Conflict, Document, LeaseLost, MemberId, StoreError
+from licorne_server.store.coordination.store import LeaseLost, MemberId, Snapshot
+from licorne_server.store.documents.documents import Conflict, StoreError, TooLarge
+from licorne_server.store.documents.kept import Kept
 
 Request = TypeVar("Request", bound=Message)
 
-CODES = {Conflict: grpc.StatusCode.ABORTED, LeaseLost: grpc.StatusCode.FAILED_PRECONDITION}
-"""Status of an error; of any other `StoreError` it is UNAVAILABLE."""
-
-
-class Storage(ABC):
-    """What outlives the supervisor. Each method raises StoreError if the disk refuses."""
-
-    @abstractmethod
-    def keeps(self, key: str) -> bool:
-        """True for a document that is stored."""
-
-    @abstractmethod
-    async def write(self, key: str, before: Document, value: bytes | None) -> None:
-        """Store the new value of a document, None for none; it is durable when this returns."""
-
-    @abstractmethod
-    async def prepare(self, key: str, value: bytes) -> None:
-        """Make room for a `write` of the same value."""
-
-    @abstractmethod
-    async def discard(self, key: str) -> None:
-        """Give up that room."""
+CODES = {
+    Conflict: grpc.StatusCode.ABORTED,
+    LeaseLost: grpc.StatusCode.FAILED_PRECONDITION,
+    TooLarge: grpc.StatusCode.RESOURCE_EXHAUSTED,
+}
+"""Status by type of error; for any other `StoreError` it is UNAVAILABLE."""
 
 
 class LocalService:
-    """Serves the records to members, and wakes those who watch."""
+    """Serves records and documents to members, and wakes watchers."""
 
     records: Records
+    documents: Kept
 
-    def __init__(self, records: Records, clock: Clock, storage: Storage | None = None) -> None:
-        """Nothing listens before `start`. Documents that the storage keeps are changed there first."""
+    def __init__(self, records: Records, documents: Kept, clock: Clock) -> None:
+        """Do not listen before `start`."""
         self.records = records
+        self.documents = documents
         self._clock = clock
-        self._storage = storage
-        # Held while a stored document changes, from the check to the answer.
-        self._storing = asyncio.Lock()
-        self._changes = RunToCompletion("change of a stored document")
-        self._told = records.changes
+        self._told = self._changes
         self._changed = asyncio.Event()
         self._wake = asyncio.Event()
         self._server: grpc.aio.Server | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, path: Path) -> None:
-        """Listen on a socket of that path, whose folder keeps others out.
+        """Listen on a socket at `path`, whose folder keeps other users out.
 
         Raises:
-            OSError: it cannot.
+            OSError: the path cannot be used.
         """
         options = [*UNBOUNDED, ("grpc.so_reuseport", 0)]
         self._server = grpc.aio.server(options=options)
@@ -94,27 +78,36 @@ class LocalService:
         await stop_task(self._task)
         if self._server is not None:
             await self._server.stop(None)
-        await self._changes.stop()
+
+    def snapshot(self) -> Snapshot:
+        """The snapshot for watchers."""
+        records = self.records.snapshot(self._clock.now())
+        return dataclasses.replace(records, documents=dict(self.documents.watched))
+
+    @property
+    def _changes(self) -> int:
+        """Number that rises with every change of which watchers are notified."""
+        return self.records.changes + self.documents.changes
 
     def changed(self) -> None:
-        """Wake those who watch, if the records have changed."""
-        if self._told != self.records.changes:
-            self._told = self.records.changes
+        """Wake watchers, if something has changed."""
+        if self._told != self._changes:
+            self._told = self._changes
             self._changed.set()
             self._changed = asyncio.Event()
             self._wake.set()
 
     async def _end_leases(self) -> None:
-        """End each lease in its time, so that those who watch are told."""
+        """End each lease in time, so that watchers are notified."""
         while True:
             self.records.expire(self._clock.now())
             self.changed()
             self._wake.clear()
-            # A lease that is renewed meanwhile ends later; a join is a change, which wakes this.
+            # A lease that is renewed meanwhile ends later; a join is a change, which sets the event.
             await self._clock.wait(self.records.next_end(), self._wake)
 
     def _handler(self) -> grpc.GenericRpcHandler:
-        records, now = self.records, self._clock.now
+        records, documents, now = self.records, self.documents, self._clock.now
 
         async def join(request: pb.Join) -> Message:
             if not 0 < request.lease <= MOST_LEASE:
@@ -139,8 +132,21 @@ class LocalService:
             return owned_message(records.release(MemberId(request.by), owned_of(request.owned)))
 
         async def read(request: pb.Key) -> Message:
-            found = records.read(request.key)
+            found = await documents.read(request.key)
             return pb.Document(value=found.value, revision=found.revision)
+
+        async def replace(request: pb.Replacement) -> Message:
+            value = request.value if request.HasField("value") else None
+            revision = await documents.compare_and_set(request.key, value, request.revision)
+            return pb.Document(revision=revision)
+
+        async def prepare(request: pb.Replacement) -> Message:
+            await documents.prepare(request.key, request.value, request.revision)
+            return pb.Nothing()
+
+        async def discard(request: pb.Key) -> Message:
+            await documents.discard(request.key)
+            return pb.Nothing()
 
         served: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "Join": self._method(pb.Join, join),
@@ -150,44 +156,18 @@ class LocalService:
             "Release": self._method(pb.Release, release),
             "Look": self._method(pb.Look, self._look),
             "Read": self._method(pb.Key, read),
-            "Replace": self._method(pb.Replacement, self._replace),
-            "Prepare": self._method(pb.Replacement, self._prepare),
-            "Discard": self._method(pb.Key, self._discard),
+            "Replace": self._method(pb.Replacement, replace),
+            "Prepare": self._method(pb.Replacement, prepare),
+            "Discard": self._method(pb.Key, discard),
         }
         return grpc.method_handlers_generic_handler(SERVICE, served)
 
-    async def _replace(self, request: pb.Replacement) -> Message:
-        value = request.value if request.HasField("value") else None
-        # A caller that has gone leaves no document that is on the disk and not in the records.
-        change = self._change(request.key, value, request.revision)
-        return pb.Document(revision=await self._changes.run(change))
-
-    async def _change(self, key: str, value: bytes | None, revision: int) -> int:
-        if self._storage is None or not self._storage.keeps(key):
-            return self.records.compare_and_set(key, value, revision)
-        async with self._storing:
-            self.records.check(key, value, revision)
-            await self._storage.write(key, self.records.read(key), value)
-            return self.records.compare_and_set(key, value, revision)
-
-    async def _prepare(self, request: pb.Replacement) -> Message:
-        self.records.check(request.key, request.value, request.revision)
-        if self._storage is not None and self._storage.keeps(request.key):
-            await self._storage.prepare(request.key, request.value)
-        return pb.Nothing()
-
-    async def _discard(self, request: pb.Key) -> Message:
-        if self._storage is not None and self._storage.keeps(request.key):
-            await self._storage.discard(request.key)
-        return pb.Nothing()
-
     async def _look(self, request: pb.Look) -> Message:
-        if request.changes == self.records.changes:
+        if request.changes == self._changes:
             with suppress(TimeoutError):
                 async with asyncio.timeout(REREAD):
                     await self._changed.wait()
-        snapshot = self.records.snapshot(self._clock.now())
-        return snapshot_message(snapshot, self.records.changes, request.documents)
+        return snapshot_message(self.snapshot(), self._changes, request.documents)
 
     def _method(
         self, request: type[Request], serve: Callable[[Request], Awaitable[Message]]

@@ -1,8 +1,8 @@
 """One of several members that share the RMs of a deployment.
 
 `lease` has the proof that no two members decide for one RM. `claiming` finds the owner of an RM,
-`moving` gives RMs away, `placing` says to whom. What was read of the store only hastens: an RM is
-served after an own claim, and lost with the lease, or when a newer record names another owner.
+`moving` gives RMs away, `placing` chooses their new owners. Snapshots of the store are only hints: an RM is
+served after this member's own claim, and lost with the lease, or when a newer record names another owner.
 """
 
 import asyncio
@@ -20,14 +20,15 @@ from licorne_server.store.coordination.lease import Calls, Lease, MemberClock
 from licorne_server.store.coordination.moving import Moves
 from licorne_server.store.coordination.ownership import Counts, Ownership, check_epoch
 from licorne_server.store.coordination.snapshots import Snapshots, is_taken, owner_in
-from licorne_server.store.coordination.store import Member, MemberId, Snapshot, Store, StoreError
+from licorne_server.store.coordination.store import Member, MemberId, Snapshot, Store
 from licorne_server.store.coordination.store import Ownership as Record
+from licorne_server.store.documents.documents import StoreError
 
 log = structlog.get_logger("core.members")
 
 
 class Membership(Ownership):
-    """A member: its lease, its RMs, and the way of all others to their owners."""
+    """A member: its lease, its RMs, and the owners of all other RMs."""
 
     def __init__(
         self,
@@ -39,13 +40,14 @@ class Membership(Ownership):
         *,
         renew: float = 1.0,
     ) -> None:
-        """`me` is published under ids of its own. `load` gives the CPU of each RM that is served
+        """`me` is published under new ids. `load` gives the CPU of each RM that is served
         here over the last minutes, in cores. The lease is the store's, `renew` is in seconds."""
         self.store: Store = store
         self._call = Calls(store)
         self._holdings = Holdings(self._lost, self._handed_over)
         self._lease = Lease(store, me, clock, randomness, load, renew=renew, end_all=self._holdings.end_all)
-        self._snapshots = Snapshots(store, self._heed)
+        self._snapshots = Snapshots(store, self._heed, clock.unix)
+        self.gone = self._snapshots.gone
         self._claiming = Claiming(store, clock, randomness, self._lease, self._snapshots, self._holdings)
         self._moves = Moves(
             store, clock, randomness, self._lease, self._snapshots, self._holdings, self._claiming
@@ -64,19 +66,19 @@ class Membership(Ownership):
             self._tasks.append(task)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Report the end of a task that `stop` did not cause: without it the lease or the view is lost."""
+        """Report an end of a task that `stop` did not cause: then the lease or the snapshots are lost."""
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("member failed", member=self.me(), exc_info=error)
             self.on_failure(f"member failed: {type(error).__name__}")
 
     async def joined(self) -> None:
-        """Return once there is a lease, or has been none for as long as one would be."""
+        """Wait for a lease, at most for the duration of one."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.store.lease):
                 await self._lease.joined.wait()
 
     async def stop(self) -> None:
-        """Drain: hand all RMs over, or release them. Then leave. At most a lease and `on_lost` long."""
+        """Drain: hand all RMs over, or release them. Then leave. Takes a lease and `on_lost` at most."""
         self._lease.publish(draining=True)
         try:
             async with asyncio.timeout(self.store.lease):
@@ -95,8 +97,8 @@ class Membership(Ownership):
     async def take(self, rm_id: RmId, named: int = 0) -> int | Member:
         """Serve the RM here, or find or choose its owner. See `Ownership.take`.
 
-        The epoch holds when this returns: whoever notes that it serves the RM must do so before it
-        waits for anything else, so that `on_lost` finds it.
+        The epoch is valid when this returns: a caller has to record that it serves the RM before it
+        awaits anything else, so that `on_lost` finds it.
         """
         check_epoch(named)
         return await self._claiming.take(rm_id, named)
@@ -112,9 +114,9 @@ class Membership(Ownership):
         return self._snapshots.latest
 
     def forget(self, rm_id: RmId) -> None:
-        """Release the RM; its record keeps the epoch. Without the store it stays this member's.
+        """Release the RM; its record keeps the epoch. Without the store it remains this member's.
 
-        It is not served from now on: whoever takes it meanwhile makes a new claim.
+        It is not served from now on: a later `take` makes a new claim.
         """
         owned = self._holdings.served.pop(rm_id, None)
         if owned is not None:
@@ -139,7 +141,7 @@ class Membership(Ownership):
         return self._lease.me.id
 
     def problem(self) -> str:
-        """The present trouble with the store, for people; empty for none."""
+        """The present problem with the store, for people; empty for none."""
         return self._lease.problem
 
     def counts(self) -> Counts:
@@ -147,7 +149,7 @@ class Membership(Ownership):
         return self._lease.counts
 
     def _heed(self, snapshot: Snapshot) -> None:
-        """Whatever has changed, of what concerns this member."""
+        """Apply the changes in a snapshot that concern this member."""
         if self.me() not in snapshot.members:
             self._lease.hurry()
         self._moves.heed(snapshot)
@@ -161,7 +163,7 @@ class Membership(Ownership):
             self._doubt = asyncio.get_running_loop().create_task(self._look_again())
 
     async def _look_again(self) -> None:
-        """End the RMs without a record: somebody has removed it. An old snapshot proves nothing."""
+        """End RMs whose record was removed, after a new read: an old snapshot proves nothing."""
         served = dict(self._holdings.served)
         try:
             snapshot = await self._snapshots.afresh()

@@ -1,8 +1,8 @@
-"""Moves of RMs by choice: for balance, and away from a member that drains.
+"""Voluntary moves of RMs: for balance, and away from a member that drains.
 
 The order of a move is: hold and drain the RM (`Ownership.on_handover`), claim it for its new owner, and
-only then send it there, when it comes back. For balance one RM moves at a time in the deployment, and
-with pauses, so that the loads show what the last move has changed. A shared document under
+only then redirect it, when it reconnects. For balance one RM moves at a time in the deployment, and
+with pauses, so that the loads show the effect of the last move. A shared document under
 compare-and-set is the guard; it counts while the lease of its holder lives. A drain needs no guard: it
 moves the RMs of one member, one by one.
 """
@@ -10,6 +10,7 @@ moves the RMs of one member, one by one.
 import asyncio
 import json
 from dataclasses import dataclass, field
+from itertools import islice
 from random import Random
 
 import structlog
@@ -21,17 +22,8 @@ from licorne_server.store.coordination.lease import Calls, Lease, MemberClock
 from licorne_server.store.coordination.ownership import DRAIN
 from licorne_server.store.coordination.placing import REST, candidates, choose, next_move
 from licorne_server.store.coordination.snapshots import Snapshots
-from licorne_server.store.coordination.store import (
-    SHARED,
-    Conflict,
-    Document,
-    Member,
-    MemberId,
-    Ownership,
-    Snapshot,
-    Store,
-    StoreError,
-)
+from licorne_server.store.coordination.store import Member, MemberId, Ownership, Snapshot, Store
+from licorne_server.store.documents.documents import SHARED, Conflict, Document, StoreError
 
 log = structlog.get_logger("core.members")
 
@@ -42,10 +34,16 @@ PAUSE = 60.0
 """Seconds between two moves for balance, in the deployment."""
 
 TICK = 1.0
-"""Seconds between two looks at what there is to move."""
+"""Seconds between two checks for RMs to move."""
+
+FREE_SECONDS = 60.0
+"""Seconds after which RMs of a member that is gone and not missed are freed: most have another one then."""
+
+MOST_FREED = 50
+"""RMs of members that are gone that are freed in one check, at most."""
 
 TRIES = 3
-"""Claims for the new owner of an RM, before it is left to whoever it comes to."""
+"""Attempts to claim an RM for its new owner, before it is left without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +55,11 @@ class Guard:
     since: float = 0.0
     """Unix time of the last move."""
     rms: dict[str, float] = field(default_factory=dict)
-    """RMs moved lately, each with the unix time."""
+    """Recently moved RMs, each with the unix time."""
 
     @classmethod
     def read(cls, document: Document) -> "Guard":
-        """The guard in a document; an empty one if there is none, or somebody has spoilt it."""
+        """Read the guard in a document; an empty one if there is none, or it is damaged."""
         try:
             parts = json.loads(document.value or b"{}")
             rms = {str(rm): float(moved) for rm, moved in dict(parts.get("rms", {})).items()}
@@ -71,12 +69,12 @@ class Guard:
             return cls()
 
     def taken(self, holder: MemberId, rm_id: RmId, now: float) -> "Guard":
-        """The guard while the member moves the RM; forgets RMs that may move again."""
+        """The guard while `holder` moves the RM, without RMs that may move again."""
         rms = {rm: moved for rm, moved in self.rms.items() if 0 <= now - moved < REST}
         return Guard(holder, now, rms | {rm_id: now})
 
     def written(self, holder: str) -> bytes:
-        """The document, with this holder."""
+        """The content of the document, with this holder."""
         return json.dumps({"holder": holder, "since": self.since, "rms": self.rms}).encode()
 
 
@@ -93,7 +91,7 @@ class Moves:
         holdings: Holdings,
         claiming: Claiming,
     ) -> None:
-        """Move nothing yet."""
+        """Move no RMs before `run`."""
         self._store = store
         self._call = Calls(store)
         self._clock = clock
@@ -102,17 +100,18 @@ class Moves:
         self._snapshots = snapshots
         self._holdings = holdings
         self._claiming = claiming
-        # True while this member drains because a document says so.
+        # True while this member drains because of a document.
         self._is_told = False
 
     async def run(self) -> None:
-        """Drain or balance, whenever there is something to move. Never returns."""
+        """Drain or balance, whenever RMs have to be moved. Never returns."""
         while True:
             await asyncio.sleep(TICK * self._randomness.uniform(0.5, 1.0))
             try:
                 if self._lease.me.draining:
                     await self.drain()
                 elif self._lease.may_decide():
+                    await self._free()
                     await self._balance()
             except Conflict as error:
                 log.info("another member was faster", error=str(error))
@@ -120,7 +119,7 @@ class Moves:
                 log.warning("a move has failed", error=str(error))
 
     def heed(self, snapshot: Snapshot) -> None:
-        """Drain, or drain no more, as the document for this member says."""
+        """Begin or end a drain, by the document for this member."""
         is_told = f"{DRAIN}{self._lease.me.name}" in snapshot.documents
         if is_told != self._is_told:
             self._is_told = is_told
@@ -128,7 +127,7 @@ class Moves:
             self._lease.publish(draining=is_told)
 
     async def drain(self) -> None:
-        """Hand all RMs over, one by one, to the members that there are. Without others they stay."""
+        """Hand all RMs over, one by one, to the other members. Without others they stay."""
         for rm_id in sorted(self._holdings.served):
             if not self._others():
                 return
@@ -144,10 +143,10 @@ class Moves:
                 raise outcome
 
     async def hand_over(self, rm_id: RmId, target: Member | None, reason: str) -> None:
-        """Drain an RM, then claim it for the target, or for a member of its choice.
+        """Drain an RM, then claim it for the target, or for a member that `placing` chooses.
 
         Raises:
-            StoreError: the store does not answer; the RM is served by nobody until it comes back.
+            StoreError: the store does not answer; the RM is not served until it reconnects.
         """
         async with self._holdings.lock(rm_id):
             owned = self._holdings.served.get(rm_id)
@@ -176,8 +175,26 @@ class Moves:
                 log.info("handed over", rm=rm_id, owner=target.id if target else "")
                 return
 
+    async def _free(self) -> None:
+        """Leave RMs without an owner that belong to members which nobody misses; one member does so for all.
+
+        An RM is claimed for that, which only succeeds while its owner has no lease. It gets an owner when it
+        connects.
+        """
+        snapshot, me, before = self._snapshots.latest, self._lease.me, self._clock.unix() - FREE_SECONDS
+        gone = self._snapshots.gone
+        over = {member_id for member_id, one in gone.items() if one.is_over and one.since <= before}
+        if not over or min(member.id for member in candidates(snapshot, me)) != me.id:
+            return
+        left = (record for record in snapshot.rms.values() if record.owner in over)
+        for record in islice(left, MOST_FREED):
+            async with self._holdings.lock(record.rm_id):
+                owned = await self._claiming.claim(record.rm_id, me, record, record.epoch)
+                await self._call(self._store.release(owned))
+            log.info("freed", rm=record.rm_id, owner=record.owner)
+
     async def _balance(self) -> None:
-        """Move one RM, if this member has the highest load and nobody else moves one."""
+        """Move one RM, if this member has the highest load and no other member is moving one."""
         snapshot, me, now = self._snapshots.latest, self._lease.me, self._clock.unix()
         document = snapshot.documents.get(MOVES, Document())
         guard = Guard.read(document)

@@ -1,19 +1,21 @@
-"""Ownership of RMs, as the services of a server see it.
+"""The interface for ownership of RMs.
 
-`Alone` is a server without coordination. `membership.Membership` is one of several members.
+`Alone` is for a server without coordination, `membership.Membership` for one of several members.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from licorne_core.values.ids import RmId
 from licorne_server.store.coordination.placing import told_to
-from licorne_server.store.coordination.store import SHARED, Member, MemberId, Snapshot, Store
+from licorne_server.store.coordination.store import Gone, Member, MemberId, Snapshot, Store
+from licorne_server.store.documents.documents import SHARED
 from licorne_server.wire.errors import invalid_argument
 
 MAX_EPOCH = 2**53 - 2**32
-"""The highest epoch that an RM may name: a number of JavaScript holds it, and many above it."""
+"""The highest epoch that an RM may name: JavaScript can represent it, and many above it."""
 
 
 DRAIN = f"{SHARED}drain/"
@@ -23,13 +25,13 @@ DRAIN = f"{SHARED}drain/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What a member has done since its start."""
+    """Counters of a member since its start."""
 
     renewals: int = 0
     failures: int = 0
     """Renewals that failed."""
     fenced: int = 0
-    """Times that it stopped deciding because it could not renew in time."""
+    """Times that it stopped deciding because it could not renew its lease in time."""
     moved: int = 0
     """RMs that it gave to other members."""
 
@@ -37,27 +39,30 @@ class Counts:
 class Ownership(ABC):
     """Decides which RMs this server serves, and under which epoch."""
 
+    gone: Mapping[MemberId, Gone] = MappingProxyType({})
+    """Members whose lease has ended, by the last snapshot: those that are missed, and former owners."""
     store: Store | None = None
-    """The store of the deployment; None for a server that is alone."""
+    """The store of the deployment; None for a server without others."""
     on_lost: Callable[[RmId, str], Awaitable[None]]
     """Called when an RM must not be served here any more, with the reason. Its streams end at once,
-    before the first pause, and its books are gone when this returns. It does not fail."""
+    before the first pause, and its books are dropped when this returns. It does not fail."""
     on_handover: Callable[[RmId, str], Awaitable[None]]
-    """Called before an RM is given to another member. Nothing new is decided, everything decided is
-    sent, its streams end, and then its books are gone. It takes a bounded time, and does not fail."""
+    """Called before an RM is given to another member. No new decisions are made, all decisions are
+    sent, its streams end, and then its books are dropped. It takes a bounded time, and does not fail."""
 
     on_failure: Callable[[str], None]
     """Called with the reason when only a restart of the process will help."""
 
     @abstractmethod
     def may_decide(self) -> bool:
-        """True while this server's decisions count, by its own clock. Cheap: asked for each message."""
+        """True while this server's decisions are valid, by its own clock. Cheap: called for each message."""
 
     @abstractmethod
     async def take(self, rm_id: RmId, named: int = 0) -> "int | Member":
-        """Serve the RM here: its epoch, above `named` unless it is served here already. Or its owner.
+        """Serve the RM here, and return its epoch, above `named` unless it is served already; or return its
+        owner.
 
-        `named` is the highest epoch that the RM knows, 0 for none.
+        `named` is the highest epoch that the RM has seen, 0 for none.
 
         Raises:
             CallError: UNAVAILABLE, the store does not answer or this server is draining; or
@@ -70,14 +75,14 @@ class Ownership(ABC):
 
     @abstractmethod
     def owner_of(self, rm_id: RmId) -> Member | None:
-        """The other member that serves the RM, as known here; None if this one or nobody does."""
+        """The other member that serves the RM, by the last snapshot; None if this one or none does."""
 
     def others(self) -> list[Member]:
-        """The other members with a living lease, as known here."""
+        """The other members with a living lease, by the last snapshot."""
         return [member for key, member in self.snapshot().members.items() if key != self.me()]
 
     def told(self, rm_id: RmId) -> tuple[str, ...]:
-        """The addresses of the other members that an RM is told, as known here; see `told_to`."""
+        """The addresses of other members to send to an RM, by the last snapshot; see `told_to`."""
         return told_to(rm_id, self.snapshot(), self.me())
 
     @abstractmethod
@@ -86,46 +91,46 @@ class Ownership(ABC):
 
     @abstractmethod
     def forget(self, rm_id: RmId) -> None:
-        """The RM has unregistered or was evicted: as soon as possible nobody owns it any more.
+        """Release an RM that has unregistered or was evicted, as soon as possible.
 
         An RM that is not served here is ignored.
         """
 
     def me(self) -> MemberId:
-        """Id of this member at present; empty for a server that is alone."""
+        """Present id of this member; empty for a server without others."""
         return MemberId("")
 
     def counts(self) -> Counts:
-        """What this member has done since its start."""
+        """Counters of this member since its start."""
         return Counts()
 
     def problem(self) -> str:
-        """The reason why ownership cannot change now, for health; empty while all is well."""
+        """The reason why ownership cannot change now, for health checks; empty without a problem."""
         return ""
 
     @abstractmethod
     async def start(self, address: str, http: str) -> None:
-        """Join the other members. The addresses are where this server listens.
+        """Join the other members. The addresses are those on which this server listens.
 
-        A member that advertises others publishes those.
+        A member with advertised addresses publishes those instead.
         """
 
     async def joined(self) -> None:
-        """Return once RMs can be served here, or that takes too long to wait for."""
+        """Wait until RMs can be served here, but not for long."""
         return
 
     @abstractmethod
     async def stop(self) -> None:
-        """Leave the other members. No RM has a stream here any more."""
+        """Leave the other members. To be called when no RM has a stream here any more."""
 
 
 class Alone(Ownership):
-    """A server that shares its RMs with nobody."""
+    """A server that shares its RMs with no other."""
 
     def __init__(self, epoch: int) -> None:
         """Serve all RMs; `epoch` rises with every start of the server."""
         self._epoch = epoch
-        # Epochs of RMs that named a higher one: the clock went back, or the server has moved.
+        # Epochs of RMs that named a higher one: the clock was set back, or the server runs on another host.
         self._raised: dict[RmId, int] = {}
         self.on_lost = self.on_handover = _never
 
@@ -150,14 +155,14 @@ class Alone(Ownership):
         return None
 
     def snapshot(self) -> Snapshot:
-        """No members."""
+        """An empty snapshot."""
         return Snapshot()
 
     async def start(self, address: str, http: str) -> None:
-        """There is nobody to join."""
+        """Do nothing: there are no other members."""
 
     async def stop(self) -> None:
-        """There is nobody to leave."""
+        """Do nothing: there are no other members."""
 
     def forget(self, rm_id: RmId) -> None:
         """Drop the epoch that the RM raised: it will name it again."""
@@ -165,11 +170,11 @@ class Alone(Ownership):
 
 
 async def _never(rm_id: RmId, reason: str) -> None:
-    """Default listener; a server that is alone loses no RM."""
+    """Default callback: a server without others loses no RM."""
 
 
 def check_epoch(named: int) -> None:
-    """Refuse an epoch that no server can have given.
+    """Refuse an epoch that no server can have assigned.
 
     Raises:
         CallError: INVALID_ARGUMENT.

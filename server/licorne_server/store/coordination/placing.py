@@ -1,8 +1,8 @@
-"""The place of an RM among the members, and the next move that balances them.
+"""Chooses the member for an RM, and the next move for balance.
 
-An RM goes to a member by weighted rendezvous hashing: each member draws a number from the RM and its
-own address, and the lowest wins. So a member that leaves changes the place of its own RMs alone. The
-weight is the part of a core that the member has left, as one member decides on one core.
+An RM is assigned to a member by weighted rendezvous hashing: each member draws a number from the RM and its
+own address, and the lowest wins. So when a member leaves, only its own RMs move. The
+weight is the free part of a core of the member, as one member decides on one core.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from licorne_core.values.ids import RmId
 from licorne_server.store.coordination.store import Member, MemberId, Snapshot
 
 LEAST_WEIGHT = 0.05
-"""Weight of a member that has nothing left."""
+"""Weight of a member without a free part of a core."""
 
 LEAST_GAIN = 0.2
 """Share by which moves must lower the load of the most loaded member."""
@@ -23,13 +23,13 @@ LEAST_LOAD = 0.05
 """Load in cores below which nothing is moved."""
 
 REST = 600.0
-"""Seconds in which an RM is not moved again."""
+"""Seconds after a move in which an RM is not moved again."""
 
 MOST_TOLD = 16
-"""Addresses of other members that an RM is told, at most."""
+"""Addresses of other members that are sent to an RM, at most."""
 
 LONGEST_TOLD = 260
-"""Bytes of an address that an RM is told, at most: a name of DNS with a port."""
+"""Bytes of an address that is sent to an RM, at most: a DNS name with a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class Move:
 
 
 def candidates(snapshot: Snapshot, me: Member) -> list[Member]:
-    """The members that may be given an RM; `me` as it is now, whatever the snapshot has.
+    """The members that may be given an RM; `me` replaces this member's entry in the snapshot.
 
-    They drain not, and speak a version of the protocol that this member speaks. Of members at one
+    They do not drain, and support a version of the protocol that this member supports. Of members at one
     address only the latest can live.
     """
     at: dict[str, Member] = {}
@@ -64,8 +64,8 @@ def choose(rm_id: RmId, members: Iterable[Member]) -> Member | None:
 def told_to(rm_id: RmId, snapshot: Snapshot, me: MemberId) -> tuple[str, ...]:
     """The addresses of the other members for an RM, in the order in which it should dial them.
 
-    Those that drain come last, and before them the likely owner comes first: so the RMs of a member that
-    dies do not all dial the same one. RMs dial no Unix socket: workers share one address.
+    Draining members are last; of the others the likely owner is first, so that the RMs of a member that
+    dies do not all dial the same one. RMs do not dial Unix sockets: workers share one address.
     """
     mine = {member.address for member in snapshot.members.values() if member.id == me}
     found = {
@@ -79,7 +79,7 @@ def told_to(rm_id: RmId, snapshot: Snapshot, me: MemberId) -> tuple[str, ...]:
 
 
 def _draw(rm_id: RmId, member: Member) -> float:
-    """A number of a weighted member: that of twice the weight is the lowest twice as often."""
+    """The member's draw for the RM: with twice the weight it is the lowest twice as often."""
     text = f"{len(rm_id)} {rm_id} {member.address}".encode()
     number = int.from_bytes(blake2b(text, digest_size=8).digest())
     weight = max(LEAST_WEIGHT, 1.0 - load_of(member))
@@ -96,8 +96,8 @@ def next_move(
 ) -> Move | None:
     """The RM that the member `mine` should give away; None unless it has the highest load.
 
-    It is the first of the moves to the least loaded member that help, the largest first. They must
-    lower the higher load of the two enough, all together. `movable` has the RMs of this member, each
+    It is the largest useful move to the least loaded member. All useful moves together must
+    lower the higher load of the two by enough. `movable` are the RMs of this member, each
     with the unix time of the last move.
     """
     loads = {member.id: (load_of(member), member.id, member) for member in members}
@@ -110,7 +110,7 @@ def next_move(
     first: Move | None = None
     left = load
     for share, rm_id in sorted(((source.load.get(rm_id, 0.0), rm_id) for rm_id in movable), reverse=True):
-        # A time ahead is that of a clock that goes wrong.
+        # A time in the future comes from a wrong clock: ignore it.
         if 0 <= now - movable[rm_id] < REST or max(left - share, least + share) >= max(left, least):
             continue
         left, least = left - share, least + share

@@ -1,25 +1,25 @@
-"""Reachability of other members: an RM is not sent to an owner that does not answer."""
+"""Reachability of other members: an RM is not redirected to an owner that does not answer."""
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
 PROBE_SECONDS = 0.5
-"""Seconds in which a member has to accept a connection."""
+"""Seconds within which a member has to accept a connection."""
 
 FRESH_SECONDS = 1.0
-"""Seconds for which an answer counts."""
+"""Seconds for which an answer is cached."""
 
 MOST = 1_000
-"""Members that are remembered, at most."""
+"""Members whose answers are cached, at most."""
 
 
 class Reach:
-    """Tries connections to members.
+    """Checks members by test connections.
 
-    An owner that has died keeps its lease for a while. RMs that are sent to it meanwhile come back
-    late; RMs that are told to wait come back soon. A member that cannot be reached from here for
-    longer than a lease and still has it is alive: RMs may reach it although this member cannot.
+    An owner that has died keeps its lease for a while. RMs that are redirected to it meanwhile return
+    late; RMs that are asked to wait return soon. A member that cannot be reached from here for
+    longer than a lease and still has its lease is alive: RMs may reach it although this member cannot.
     """
 
     def __init__(self, lease: float, now: Callable[[], float]) -> None:
@@ -27,7 +27,7 @@ class Reach:
         self._lease = lease
         self._now = now
         self._probes: dict[str, asyncio.Task[bool]] = {}
-        # Moments of the last answers, and those since when there is none, by address.
+        # Times of the last answers, and times since which there is none, by address.
         self._answered: dict[str, float] = {}
         self._silent: dict[str, float] = {}
 
@@ -51,7 +51,7 @@ class Reach:
 
 
 def _note(moments: dict[str, float], address: str, moment: float) -> None:
-    """Remember a moment, and forget the oldest of very many."""
+    """Store a time, and drop the oldest beyond `MOST`."""
     moments.pop(address, None)
     moments[address] = moment
     if len(moments) > MOST:

@@ -1,8 +1,8 @@
-"""Members and owners as the bytes that a store keeps, and the record that a claim makes.
+"""Members and owners as stored bytes, and the records made by claims and releases.
 
 Records are JSON with the number of their format. A reader ignores keys that it does not know, so
 that versions of the software share a store; only a change that an older reader would misread raises
-the format. Everything read may have been written by somebody else.
+the format. Records may have been written by other software, and are validated.
 """
 
 import heapq
@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 from licorne_core.values.ids import RmId
-from licorne_server.store.coordination.store import Conflict, Member, MemberId, Ownership
+from licorne_server.store.coordination.store import Member, MemberId, Ownership
+from licorne_server.store.documents.documents import Conflict
 
 FORMAT = 1
 
@@ -34,7 +35,7 @@ class Unreadable(ValueError):
 
 
 def write_member(member: Member) -> bytes:
-    """The record of a member, without its id, which is its key."""
+    """Encode the record of a member, without its id, which is the key."""
     heaviest = heapq.nlargest(MOST_LOADS, member.load.items(), key=lambda item: (item[1], item[0]))
     return _write(
         {
@@ -51,7 +52,7 @@ def write_member(member: Member) -> bytes:
 
 
 def read_member(member: MemberId, data: bytes) -> Member:
-    """The member of that record.
+    """Read a member from its record.
 
     Raises:
         Unreadable: the bytes are no record of a member.
@@ -71,12 +72,12 @@ def read_member(member: MemberId, data: bytes) -> Member:
 
 
 def write_ownership(record: Ownership) -> bytes:
-    """The record of an RM, without its id, which is its key, and its revision."""
+    """Encode the record of an RM, without its revision and its id, which is the key."""
     return _write({"owner": record.owner, "epoch": record.epoch, "moved": record.moved})
 
 
 def read_ownership(rm_id: RmId, data: bytes, revision: int) -> Ownership:
-    """The ownership of that record.
+    """Read the ownership of an RM from its record.
 
     Raises:
         Unreadable: the bytes are no record of an RM.
@@ -110,7 +111,7 @@ def released(owned: Ownership, by: MemberId) -> Ownership:
     """The record of a release by a member, without its revision.
 
     Raises:
-        Conflict: the RM is another member's, or nobody's.
+        Conflict: the RM belongs to another member, or to none.
     """
     if not by or owned.owner != by:
         raise Conflict(f"RM {owned.rm_id!r} is released by {by!r}, and owned by {owned.owner!r}")
@@ -142,7 +143,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _get(values: Mapping[str, Any], key: str, read: Callable[[Any], T | None], default: T | None = None) -> T:
-    """The value of a key, as `read` takes it; None from `read` means that it is of another type."""
+    """The value of a key, converted by `read`, which returns None for a value of another type."""
     if key not in values and default is not None:
         return default
     found = read(values.get(key))
@@ -171,7 +172,7 @@ def _number(value: Any) -> int | None:
 def _amount(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    # An integer may be too large for a float.
+    # The upper bound excludes integers that are too large for a float.
     return float(value) if 0 <= value <= MOST and math.isfinite(value) else None
 
 

@@ -1,16 +1,25 @@
-"""The secret of a deployment, by which its members know each other."""
+"""The secret of a deployment, by which its members authenticate each other."""
 
 import hmac
 import secrets
 from collections.abc import Iterable
+from time import monotonic
 
-from licorne_server.store.coordination.store import Conflict, Store, StoreError
+import structlog
+
+from licorne_server.store.coordination.store import Store
+from licorne_server.store.documents.documents import Conflict, StoreError
+
+log = structlog.get_logger("core.coordination.members")
 
 KEY = "secret"
 """Key of the document in the store."""
 
 METADATA = "licorne-secret"
 """Name of the secret in the metadata of a call between members."""
+
+TELL_SECONDS = 60.0
+"""Seconds between two log lines about wrong secrets."""
 
 _BYTES = 32
 _LONGEST = 1024
@@ -20,7 +29,7 @@ _TRIES = 3
 async def deployment_secret(store: Store, known: str = "") -> str:
     """The secret of the store's deployment, which the first member creates.
 
-    A store that was wiped gets the `known` one again.
+    A wiped store gets the `known` secret again.
 
     Raises:
         StoreError: the store does not answer, or its document is no secret.
@@ -45,10 +54,29 @@ def _read(value: bytes) -> str:
     return text
 
 
-def is_given(secret: str, metadata: Iterable[tuple[str, str | bytes]]) -> bool:
-    """True if the metadata of a call has the secret, compared in constant time."""
-    given = [value for key, value in metadata if key == METADATA]
-    if len(given) != 1:
-        return False
-    value = given[0].encode() if isinstance(given[0], str) else given[0]
-    return hmac.compare_digest(value, secret.encode())
+class Secret:
+    """The secret of the deployment, and a count of callers that have sent another one."""
+
+    value: str
+    """The secret; empty while it is not known, when no caller is accepted."""
+
+    def __init__(self, value: str = "") -> None:
+        """Start with a secret, or without one, to be set later."""
+        self.value = value
+        # Wrong secrets since the last log line, and the time of that line.
+        self._wrong, self._told = 0, -TELL_SECONDS
+
+    def is_in(self, metadata: Iterable[tuple[str, str | bytes]]) -> bool:
+        """True if exactly this secret was sent in the metadata of a gRPC call, compared in constant time."""
+        given = [value for key, value in metadata if key == METADATA]
+        if not self.value or len(given) != 1:
+            return False
+        sent = given[0].encode() if isinstance(given[0], str) else given[0]
+        return hmac.compare_digest(sent, self.value.encode())
+
+    def refused(self, peer: str) -> None:
+        """Log refused callers at intervals, as anybody may send a wrong secret."""
+        self._wrong += 1
+        if monotonic() - self._told >= TELL_SECONDS:
+            log.warning("not taken for a member: it does not know the secret", peer=peer, times=self._wrong)
+            self._told, self._wrong = monotonic(), 0

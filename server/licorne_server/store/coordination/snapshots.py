@@ -1,29 +1,34 @@
-"""What a member knows of the others: the last snapshot, and reads that are newer than a question.
+"""Snapshots of the store: the last one, and reads that begin after a request.
 
-A snapshot may be old. So it decides nothing alone: a claim is refused by the store if what it
-assumes does not hold, and before a member sends an RM elsewhere it reads afresh.
+A snapshot may be outdated. So it decides nothing alone: a claim is refused by the store if what it
+assumes does not hold, and before a member redirects an RM it reads a new snapshot.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import structlog
 
 from licorne_server.store.coordination.lease import Calls
-from licorne_server.store.coordination.store import Member, Ownership, Snapshot, Store, StoreError
+from licorne_server.store.coordination.store import Gone, Member, MemberId, Ownership, Snapshot, Store
+from licorne_server.store.documents.documents import StoreError
 
 log = structlog.get_logger("core.members")
 
 PAUSE = 1.0
 """Seconds before a watch that has ended is opened again."""
 
+GONE_SECONDS = 600.0
+"""Seconds for which a member that is gone, and has not left by itself, is missed."""
+
 
 class Snapshots:
     """Follows the store, and reads it on demand."""
 
-    def __init__(self, store: Store, read: Callable[[Snapshot], None]) -> None:
-        """`read` is called with each snapshot, which is `latest` by then."""
+    def __init__(self, store: Store, read: Callable[[Snapshot], None], unix: Callable[[], float]) -> None:
+        """`read` is called with each snapshot, after `latest` was set; `unix` gives unix seconds."""
         self._store = store
         self._call = Calls(store)
         self._read = read
@@ -33,7 +38,10 @@ class Snapshots:
         self._ended = 0
         self._outcome: Snapshot | StoreError = Snapshot()
         self.latest = Snapshot()
-        """The snapshot that was read last."""
+        """The last snapshot read."""
+        self.gone: dict[MemberId, Gone] = {}
+        """Members that are gone: those that are missed, and those to whom RMs still belong."""
+        self._unix = unix
 
     async def run(self) -> None:
         """Follow the store. Never returns."""
@@ -47,7 +55,7 @@ class Snapshots:
             await asyncio.sleep(PAUSE)
 
     async def afresh(self) -> Snapshot:
-        """A snapshot whose read begins after this call. Those who wait share the next read.
+        """A snapshot whose read begins after this call. Waiting callers share the next read.
 
         Raises:
             StoreError: the store did not answer.
@@ -78,13 +86,28 @@ class Snapshots:
         raise StoreError("the watch has ended without a snapshot")
 
     def _note(self, snapshot: Snapshot) -> None:
+        self._miss(self.latest, snapshot)
         self.latest = snapshot
         self._read(snapshot)
+
+    def _miss(self, before: Snapshot, snapshot: Snapshot) -> None:
+        """Note which members are gone, and which of them are missed."""
+        now, owners = self._unix(), {record.owner for record in snapshot.rms.values() if record.owner}
+        back = {member.name for member in snapshot.members.values()}
+        was = dict(self.gone)
+        self.gone.clear()
+        for member_id in {*was, *before.members, *owners} - snapshot.members.keys():
+            unknown = Member(id=member_id, name=member_id, address="")
+            one = was.get(member_id) or Gone(before.members.get(member_id, unknown), now)
+            is_missed = one.member.address and not one.member.draining and one.member.name not in back
+            is_over = not is_missed or now - one.since >= GONE_SECONDS
+            if not is_over or member_id in owners:
+                self.gone[member_id] = replace(one, is_over=is_over)
 
 
 @asynccontextmanager
 async def closing(snapshots: AsyncIterator[Snapshot]) -> AsyncIterator[AsyncIterator[Snapshot]]:
-    """A watch that is closed in the end. An iterator that is no generator has nothing to close."""
+    """Close a watch at the end of the block; an iterator that is no generator has nothing to close."""
     try:
         yield snapshots
     finally:
@@ -93,7 +116,7 @@ async def closing(snapshots: AsyncIterator[Snapshot]) -> AsyncIterator[AsyncIter
 
 
 def owner_in(snapshot: Snapshot, record: Ownership | None) -> Member | None:
-    """The living owner of an RM, None if there is none."""
+    """The living owner of an RM, None if it has none."""
     return None if record is None else snapshot.members.get(record.owner)
 
 
@@ -105,8 +128,8 @@ def newer(first: Ownership | None, second: Ownership | None) -> Ownership | None
 
 
 def is_taken(served: Ownership, record: Ownership) -> bool:
-    """True if the record has taken the RM away from the owner that serves it.
+    """True if `record` has taken the RM away from the owner of `served`.
 
-    A record of a lower epoch is older. One that names the same owner comes from its own claim.
+    A record of a lower epoch is older. A record with the same owner comes from that owner's claim.
     """
     return record.owner != served.owner and record.epoch >= served.epoch

@@ -4,7 +4,7 @@ The name of a logger is a part of the server: `core.engine`, `core.http.stream`.
 also holds for all loggers below it; the most specific name counts (spec § 12.5).
 
 Operators set levels, and RMs request levels (spec § 2.8). An operator's level overrides all requests.
-Without one, the most verbose counts of the RMs' requests and the server's initial level. So no RM
+Without one, the most verbose of the RMs' requests and the server's initial level counts. So no RM
 suppresses lines of others, and an operator can silence an RM.
 
 The names of loggers are published: operators use them, so they stay when code moves. The details of
@@ -42,11 +42,9 @@ LOGGERS = (
     "core.configurations.applying",
     "core.configurations.budgets",
     "core.configurations.history",
-    "core.configurations.keeper",
+    "core.configurations.log_levels",
     "core.configurations.memories",
     "core.configurations.reloading",
-    "core.configurations.shared",
-    "core.configurations.state_dir",
     "core.configurations.warnings",
     "core.connections",
     "core.convert_asks",
@@ -60,6 +58,7 @@ LOGGERS = (
     "core.coordination.passing",
     "core.copies",
     "core.departures",
+    "core.documents",
     "core.engine",
     "core.errors_to_status",
     "core.event_feed",
@@ -164,7 +163,7 @@ class LevelProblem(NamedTuple):
 
 
 class Threshold:
-    """Lowest level that a logger writes; holders see it change."""
+    """Lowest level that a logger writes; shared by its users, which see changes at once."""
 
     __slots__ = ("number",)
 
@@ -187,7 +186,7 @@ class Logger:
     """The sink of structlog's finished lines, with their lowest level."""
 
     def __init__(self, name: str, threshold: Threshold, write: Callable[[str], None]) -> None:
-        """Pass lines of every level to `write`: they are filtered before."""
+        """Pass all lines to `write`: they were filtered before."""
         self.name = name
         self._threshold = threshold
         self.debug = self.info = self.warning = self.error = self.critical = write
@@ -201,14 +200,14 @@ class Logger:
 class Levels:
     """The levels of all loggers of the process. Any thread may log; one thread changes levels."""
 
-    changes: int
-    """Number of changes so far. Holders of cached levels compare it."""
+    followers: set[Callable[[], None]]
+    """Called after each change of levels."""
 
     def __init__(self) -> None:
         """Start all loggers with `info`."""
-        self.changes = 0
+        self.followers = set()
         self._usual = "info"
-        # Levels set by operators. The empty name stands for all unnamed loggers, in all three.
+        # Levels set by operators. In all three mappings the empty name stands for all unnamed loggers.
         self._given: dict[str, str] = {}
         self._requested: dict[Hashable, Mapping[str, str]] = {}
         # By logger, the number of RMs that request each level.
@@ -255,7 +254,7 @@ class Levels:
     def set(self, name: str, level: str) -> None:
         """Set the level of a logger and all loggers below it; an empty level clears it.
 
-        The empty name stands for all unnamed loggers. `problem` has found no problem.
+        The empty name stands for all unnamed loggers. The caller has checked `problem` before.
         """
         if level:
             self._given[name] = level
@@ -264,11 +263,10 @@ class Levels:
         self._derive()
 
     def want(self, owner: Hashable, levels: Mapping[str, str]) -> None:
-        """Set the levels that an RM requests, by name of logger; all names and levels are known.
+        """Set the levels that an RM requests, by name of logger; all names and levels are valid.
 
         They replace its earlier requests. The cost does not depend on the number of RMs.
         """
-        self.changes += 1
         before = self._requested.pop(owner, {})
         if levels:
             self._requested[owner] = dict(levels)
@@ -282,11 +280,16 @@ class Levels:
             if new:
                 counts[new] += 1
             threshold.number = self._number_of(name)
+        self._tell()
 
     def _derive(self) -> None:
-        self.changes += 1
         for name, threshold in self._thresholds.items():
             threshold.number = self._number_of(name)
+        self._tell()
+
+    def _tell(self) -> None:
+        for changed in tuple(self.followers):
+            changed()
 
     def _number_of(self, name: str) -> int:
         return logging.NOTSET if name == AUDIT else _NUMBERS[self._level_of(name)]

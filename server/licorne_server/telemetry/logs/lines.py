@@ -21,7 +21,7 @@ from licorne_server.process.lost_lines import Dropped, Drops, Reason
 from licorne_server.telemetry.logs.levels import AUDIT
 
 MAX_KINDS = 256
-"""Distinct kinds, at most; all further kinds share an allowance."""
+"""Distinct kinds of lines, at most; all further kinds share an allowance."""
 
 MAX_CAUSES = 4096
 """Distinct causes of all kinds, at most; all further causes of a kind share an allowance."""
@@ -74,16 +74,16 @@ class Limits:
         self._lock = threading.RLock()
         self._kinds: dict[str, _Bucket] = {}
         self._causes: dict[tuple[str, str], _Bucket] = {}
-        # When causes were last forgotten.
+        # When causes were last dropped.
         self._swept = now()
 
     def admits(self, kind: str, allowance: Allowance) -> bool:
-        """True if one more line of the kind may be written; the line counts then."""
+        """True if one more line of the kind may be written; then the line is counted."""
         with self._lock:
             return _take(self._of_kind(kind, allowance))
 
     def admits_from(self, cause: str, kind: str, one: Allowance, every: Allowance | None) -> bool:
-        """True if one more line of the cause and kind may be written; the line counts then.
+        """True if one more line of the cause and kind may be written; then the line is counted.
 
         `one` is the allowance of the cause, `every` that of all causes together; None for no limit.
         """
@@ -142,7 +142,7 @@ MAX_TEXT = 4096
 """Characters of a text, at most."""
 
 ROOMS = (MAX_LINE, MAX_LINE // 4, MAX_LINE // 16)
-"""Characters of all values together, tried in turn: escaping makes them up to six times as long."""
+"""Limits for the characters of all values, tried in turn: escaping makes texts up to six times as long."""
 
 VALUE_COST = 8
 """Characters counted for a value in addition to its text: quotes, commas, brackets."""
@@ -155,11 +155,11 @@ FIRST = ("event", "level", "timestamp")
 MAX_FRAMES = 20
 
 CAUSES = ("by", "rm_id")
-"""Fields that name the cause of a line; the first that is not empty counts. Without one the cause is
+"""Fields that name the cause of a line; the first non-empty one counts. Without any the cause is
 the host of the line's `peer`."""
 
 _stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
-# Without the values of variables: they hold texts of RMs, and may be large.
+# Without the values of variables, which may contain texts of RMs, and may be large.
 _render_exceptions = structlog.processors.ExceptionRenderer(
     ExceptionDictTransformer(show_locals=False, max_frames=MAX_FRAMES)
 )
@@ -174,7 +174,7 @@ class Lines:
         render: Callable[[EventDict], str] | None = None,
         always: Mapping[str, int] | None = None,
     ) -> None:
-        """Count dropped lines in `drops`; `render` is JSON by default. Each line has the fields `always`."""
+        """Count dropped lines in `drops`; `render` is JSON by default; each line has the fields `always`."""
         self._drops = drops
         self._render = render or rendered
         self._always = dict(always or {})
@@ -189,7 +189,7 @@ class Lines:
         kind = str(entry.get("event"))[:MAX_KIND]
         cause = _cause_of(entry)
         if getattr(logger, "name", "") == AUDIT:
-            # Limited per caller only.
+            # Audit lines are limited per caller only.
             is_admitted = self._limits.admits_from(cause, kind, OWN, None)
         elif cause:
             # An operator has requested these details: `debug` has a larger allowance.
@@ -260,13 +260,13 @@ def fitted(entry: EventDict) -> dict[str, Any]:
 
 
 class _Fitting:
-    """Cuts values to the room that is left."""
+    """Cuts values to the remaining room."""
 
     def __init__(self, room: int) -> None:
         self._left = room
 
     def fit(self, value: Any, depth: int = 0) -> Any:
-        """The value, with texts cut and entries left out for want of room."""
+        """The value, with texts cut and entries left out if the room is used up."""
         self._left -= VALUE_COST
         if isinstance(value, str):
             return self._text(value)

@@ -148,7 +148,7 @@ def _to_stderr(line: str) -> None:
 
 
 FORMATS = ("auto", "console", "json")
-"""Formats of lines: `auto` is `console` where stderr is a terminal, and `json` elsewhere."""
+"""Formats of lines: `auto` is `console` if stderr is a terminal, or else `json`."""
 
 FLUSH_SECONDS = 2.0
 """Seconds that the process waits at its end for unwritten lines."""
@@ -167,7 +167,7 @@ def process_logs(
 ) -> Iterator[Callable[[], None]]:
     """Redirect the logs of the server, of its libraries and of the interpreter inside the block.
 
-    Only for a process that is a server and nothing else: descriptor 2, the hooks of the interpreter
+    Only for a process that is nothing but a server: descriptor 2, the hooks of the interpreter
     and `logging` belong to the whole process. `form` is one of `FORMATS`. Each line has the
     fields `always`. The block gets a function that waits a bounded time for unwritten lines. After the
     call nothing is logged any more.
@@ -180,7 +180,7 @@ def process_logs(
     writer.start()
     set_up(level, lines, writer.write, writer.write_audit)
     strays = Strays(lines, writer.write)
-    # Debug messages of libraries are for their authors.
+    # Debug messages of libraries are of use to their authors only.
     strays.begin(logging.INFO if level == "debug" else logging.WARNING)
     redirect = Redirect(lines, writer.write)
     redirect.begin(saved)
@@ -206,7 +206,7 @@ def _console(form: str) -> Console | None:
 
 
 def _fill_standard_descriptors() -> None:
-    """Open closed descriptors of 0, 1 and 2, or a connection may get their numbers."""
+    """Open descriptors 0, 1 and 2 if they are closed; otherwise a connection may get their numbers."""
     while (fd := os.open(os.devnull, os.O_RDWR)) <= STDERR:
         pass
     os.close(fd)

@@ -1,7 +1,7 @@
 """Stderr of the process: the thread that writes lines, and the redirection of foreign output.
 
 The C core of gRPC writes messages to file descriptor 2, which contain texts of peers, with line
-breaks. So descriptor 2 becomes a pipe of this process, and a thread makes one line of each message.
+breaks. So descriptor 2 becomes a pipe into this process, and a thread turns each message into one line.
 Tracebacks and warnings of the interpreter, and records of `logging`, become lines as well.
 """
 
@@ -76,7 +76,7 @@ class Writer:
         self._thread.start()
 
     def write(self, line: str) -> None:
-        """Queue a line, or count it as dropped. Neither waits nor fails."""
+        """Queue a line, or count it as dropped. It neither waits nor fails."""
         self._put_in(line, 1)
 
     def write_audit(self, line: str) -> None:
@@ -137,7 +137,7 @@ class Writer:
         """Write one line; returns the reason of a failure, or None."""
         if self._fd is None:
             return Reason.CLOSED
-        # A line break ends an incomplete line, so that this line is whole.
+        # A line break ends an incomplete line, so that this line starts on its own.
         rest = memoryview(b"\n" + line if self._torn else line)
         try:
             while rest:
@@ -207,7 +207,7 @@ class Redirect:
         os.close(self._read)
 
     def _say(self, text: str) -> bool:
-        """Make a line of one message; returns True if its allowance admitted it."""
+        """Write a line for one message; returns True if its allowance admitted it."""
         head = _HEAD.match(text)
         level = _LEVELS[head[1]] if head else "warning"
         line = self._lines.foreign(KIND, level, KIND, text=text)
@@ -224,7 +224,7 @@ def _pipe() -> tuple[int, int]:
         read, write = os.pipe2(os.O_CLOEXEC)
     with suppress(OSError):  # the size is optional
         fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-    # A writer must never wait: it may hold the interpreter's lock, which the reader needs.
+    # Writers must never wait: one may hold the interpreter's lock, which the reader needs.
     os.set_blocking(write, False)
     return read, write
 
@@ -243,7 +243,7 @@ class Strays(logging.Handler):
         self._lines = lines
         self._write = write
         self._root = logging.getLogger()
-        # Handlers of `logging`, and hooks of the interpreter, before `begin`.
+        # Handlers of `logging`, and hooks of the interpreter, as before `begin`.
         self._handlers = list(self._root.handlers)
         self._level = self._root.level
         self._hooks = (sys.excepthook, threading.excepthook, sys.unraisablehook)

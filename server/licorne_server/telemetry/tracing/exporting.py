@@ -1,27 +1,121 @@
-"""Export of ended spans from a separate thread.
+"""A thread that converts ended spans to OpenTelemetry's, and exports them.
 
-It replaces the SDK's batch processor, for three reasons. The batch processor starts a thread in
-every fork, and copies of the process must have none (`engine/copied_process.py`). It takes up to
+It replaces the SDK's batch processor, for three reasons. The batch processor starts a thread
+in every fork, and copies of the process must have none (`engine/copied_process.py`). It takes up to
 half a minute to stop. It logs dropped spans one by one, without a count.
 """
 
 import asyncio
 import logging
 import threading
-from collections import deque
-from contextlib import suppress
+from collections import Counter, deque
 from time import monotonic
 
 import structlog
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+from opentelemetry.context import Context
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.sdk.util import BoundedList
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    TraceState,
+    set_span_in_context,
+)
 
-from licorne_server.telemetry.tracing.spans import RM_ID
+from licorne_server.telemetry.tracing.spans import MAX_EVENTS, RM_ID, Parent, Span
 from licorne_server.telemetry.tracing.starting import EXPORT_FAILED, QUEUE_FULL, SHUTDOWN, TraceCounts
+from licorne_server.wire.asks import TraceContext
 
 log = structlog.get_logger("core.tracing.exporting")
 
-MAX_WAITING = 8192
+MAX_ATTRIBUTE = 1024
+"""Characters of a text in a span, at most; longer texts are cut."""
+
+_ROOT = Context()
+"""Empty context, so that no other span of the process becomes a parent."""
+
+
+class Making(IdGenerator):
+    """Converts recorded spans to OpenTelemetry's, one at a time."""
+
+    def __init__(self, version: str) -> None:
+        """`version` is the server's, an attribute of all spans."""
+        self._span: Span
+        provider = TracerProvider(
+            # Sampling is decided before the beginning of a span (`Spans.wanted`).
+            sampler=ALWAYS_ON,
+            resource=_resource(version),
+            shutdown_on_exit=False,
+            span_limits=SpanLimits(max_attribute_length=MAX_ATTRIBUTE, max_events=MAX_EVENTS),
+            id_generator=self,
+        )
+        self._tracer = provider.get_tracer("licorne_server", version)
+
+    def generate_trace_id(self) -> int:
+        """The trace id of the span that is being converted."""
+        return self._span.trace_id
+
+    def generate_span_id(self) -> int:
+        """The id of the span that is being converted."""
+        return self._span.span_id
+
+    def is_trace_id_random(self) -> bool:
+        """True: `Span` draws all bits of the ids of new traces."""
+        return True
+
+    def make(self, span: Span) -> list[ReadableSpan]:
+        """Convert an ended span; the list is empty if the environment has switched the SDK off."""
+        self._span = span
+        made = self._tracer.start_span(
+            span.name,
+            context=_ROOT if span.parent is None else _below(span.parent),
+            kind=SpanKind.CONSUMER if span.name == "ask" else SpanKind.INTERNAL,
+            attributes=span.attributes,
+            links=[Link(_context_of(linked)) for linked in span.links],
+            start_time=nanoseconds(span.time),
+        )
+        if isinstance(made, ReadableSpan) and isinstance(made._events, BoundedList):
+            # The SDK counts the events that it drops itself, and there may be very many.
+            made._events.dropped = span.dropped_events
+        for event in span.events:
+            made.add_event(event.name, event.attributes, nanoseconds(event.time))
+        if span.error is not None:
+            made.set_status(Status(StatusCode.ERROR, span.error))
+        made.end(nanoseconds(span.end))
+        return [made] if isinstance(made, ReadableSpan) else []
+
+
+def nanoseconds(time: float) -> int:
+    """Unix seconds in nanoseconds, the unit of spans."""
+    return int(time * 1e9)
+
+
+def _below(parent: Parent) -> Context:
+    return set_span_in_context(NonRecordingSpan(_context_of(parent)), _ROOT)
+
+
+def _context_of(span: Parent) -> SpanContext:
+    flags = TraceFlags(TraceFlags.SAMPLED if span.sampled else TraceFlags.DEFAULT)
+    state = TraceState.from_header([span.state]) if span.state else None
+    return SpanContext(span.trace_id, span.span_id, isinstance(span, TraceContext), flags, state)
+
+
+def _resource(version: str) -> Resource:
+    """Resource attributes of all spans; standard environment variables take precedence."""
+    said = OTELResourceDetector().detect().attributes
+    return Resource.create({"service.name": "licorne", "service.version": version, **said})
+
+
+MAX_WAITING = 16_384
 """Spans that may wait for export."""
 
 MAX_OF_RM = MAX_WAITING // 2
@@ -40,108 +134,91 @@ TELL_SECONDS = 60.0
 """Seconds between two log lines about failures, at least."""
 
 _LIBRARY = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
-"""Logger of the exporter, which writes with every try."""
+"""Logger of the exporter, which writes a line at every attempt."""
 
 
-class Exporting(SpanProcessor):
-    """Passes spans to an exporter in batches."""
+class Exporting:
+    """Passes ended spans to an exporter in batches."""
 
-    def __init__(self, exporter: SpanExporter, counts: TraceCounts) -> None:
+    def __init__(self, exporter: SpanExporter, version: str, counts: TraceCounts) -> None:
         """Queue ended spans; `start` begins to send them."""
         self._exporter = exporter
+        self._making = Making(version)
         self._counts = counts
         # Held while a span is queued or a batch is taken, never during an export.
         self._lock = threading.Lock()
-        self._waiting: deque[ReadableSpan] = deque()
+        self._waiting: deque[Span] = deque()
         # Queued spans by RM, without zeros.
-        self._of_rm: dict[object, int] = {}
+        self._of_rm: Counter[object] = Counter()
         self._wake = threading.Event()
         self._stopping = self._abandoned = False
-        self._on_end: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._told = -TELL_SECONDS
         self._overheard = _Overheard()
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
         logging.getLogger(_LIBRARY).addFilter(self._overheard)
-        self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
         self._thread.start()
 
-    def on_end(self, span: ReadableSpan) -> None:
+    def put(self, span: Span) -> None:
         """Queue a span, or drop and count it if too many wait."""
-        rm_id = _rm_id(span)
+        rm_id = span.attributes.get(RM_ID)
         with self._lock:
-            of_rm = self._of_rm.get(rm_id, 0)
-            if len(self._waiting) >= MAX_WAITING or of_rm >= MAX_OF_RM:
+            if len(self._waiting) >= MAX_WAITING or self._of_rm[rm_id] >= MAX_OF_RM:
                 self._counts.dropped[QUEUE_FULL] += 1
                 return
             self._waiting.append(span)
-            if rm_id is not None:
-                self._of_rm[rm_id] = of_rm + 1
+            self._of_rm[rm_id] += 1
         if len(self._waiting) == BATCH:
             self._wake.set()
 
     async def stop(self, seconds: float = FLUSH_SECONDS) -> None:
         """Send the queue, for at most `seconds`."""
-        if self._thread is not None:
-            done = asyncio.Event()
-            self._on_end = (asyncio.get_running_loop(), done)
-            self._stopping = True
-            self._wake.set()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(done.wait(), seconds)
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join, seconds)
         self._abandoned = True
-        # Ends a pause between two tries.
+        # Ends a pause between two attempts.
         self._exporter.shutdown()
         logging.getLogger(_LIBRARY).removeFilter(self._overheard)
         self._counts.dropped[SHUTDOWN] += len(self._waiting)
 
     def _run(self) -> None:
-        while True:
+        stopping = False
+        while not stopping:
             self._wake.wait(BATCH_SECONDS)
             self._wake.clear()
+            # Spans that are queued after this line set `_wake` again.
+            stopping = self._stopping
             while not self._abandoned and (batch := self._take()):
                 self._send(batch)
-            if self._stopping:
-                break
-        if self._on_end is not None:
-            loop, done = self._on_end
-            with suppress(RuntimeError):  # the wait timed out, and the loop is gone
-                loop.call_soon_threadsafe(done.set)
 
-    def _take(self) -> list[ReadableSpan]:
+    def _take(self) -> list[Span]:
         """The next batch, in order of arrival; empty if the queue is."""
         with self._lock:
             batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
-            for span in batch:
-                rm_id = _rm_id(span)
-                if rm_id is not None:
-                    self._of_rm[rm_id] -= 1
-                    if not self._of_rm[rm_id]:
-                        del self._of_rm[rm_id]
+            self._of_rm -= Counter(span.attributes.get(RM_ID) for span in batch)
         return batch
 
-    def _send(self, batch: list[ReadableSpan]) -> None:
+    def _send(self, batch: list[Span]) -> None:
         self._overheard.said = ""
+        made: list[ReadableSpan] = []
         try:
-            taken = self._exporter.export(batch) is SpanExportResult.SUCCESS
+            made = [each for span in batch for each in self._making.make(span)]
+            taken = not made or self._exporter.export(made) is SpanExportResult.SUCCESS
             reason = self._overheard.said
         except Exception as error:
             taken, reason = False, repr(error)
         if taken:
-            self._counts.exported += len(batch)
+            self._counts.exported += len(made)
             return
         self._counts.dropped[EXPORT_FAILED] += len(batch)
         if monotonic() - self._told >= TELL_SECONDS:
             self._told = monotonic()
             dropped = self._counts.dropped[EXPORT_FAILED]
             log.warning("spans not taken by the collector", reason=reason, dropped=dropped)
-
-
-def _rm_id(span: ReadableSpan) -> object:
-    """The RM of a span; None for one of the server."""
-    return (span.attributes or {}).get(RM_ID)
 
 
 class _Overheard(logging.Filter):

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 
-from opentelemetry.trace import Span, SpanContext, Status, StatusCode
-
 from licorne_core.messages.effects import (
     AllocationsMade,
     AllocationsReleased,
@@ -22,16 +20,16 @@ from licorne_core.messages.effects import (
     Effect,
 )
 from licorne_core.values.ids import PartitionName, RmId, rm_of
-from licorne_server.telemetry.tracing.spans import RM_ID, Spans, context_of, nanoseconds
+from licorne_server.telemetry.tracing.spans import RM_ID, Parent, Span, Spans, Value
 from licorne_server.telemetry.tracing.starting import Defects, harmless
-from licorne_server.wire.asks import TRACEPARENT, TRACESTATE, TraceContext, read_context
+from licorne_server.wire.asks import TRACEPARENT, TRACESTATE, read_context
 
 Metadata = Iterable[tuple[str, str | bytes]]
 
-_current: ContextVar[TraceContext | None] = ContextVar("trace_context", default=None)
+_current: ContextVar[Parent | None] = ContextVar("trace_context", default=None)
 
 
-def current_context() -> TraceContext | None:
+def current_context() -> Parent | None:
     """Trace context sent by the caller, or that of the enclosing span; None for none."""
     return _current.get()
 
@@ -52,9 +50,9 @@ def note_call(metadata: Metadata) -> bool:
 
 
 @contextmanager
-def inside(context: TraceContext) -> Iterator[None]:
+def inside(span: Parent) -> Iterator[None]:
     """Make this span the parent of all work inside the block."""
-    token = _current.set(context)
+    token = _current.set(span)
     try:
         yield
     finally:
@@ -65,81 +63,68 @@ MAX_LINKS = 128
 """Asks linked from the span of one turn, at most."""
 
 
-class _Replay:
-    """Messages of an RM after its registration, until its replay ends."""
-
-    __slots__ = ("session", "span", "time")
-
-    def __init__(self, time: float, session: int) -> None:
-        self.time = time
-        self.session = session
-        self.span: Span | None = None
-
-
 class ServerSpans:
     """The spans of the turns of one server, and of the replays of its RMs."""
 
     def __init__(self, spans: Spans) -> None:
         """Start without open spans."""
         self._spans = spans
-        # Last registrations of RMs whose replay has not ended.
-        self._replays: dict[RmId, _Replay] = {}
+        # Time and session of the last registration of each RM whose replay has not begun.
+        self._registered: dict[RmId, tuple[float, int]] = {}
+        # Replays that have not ended.
+        self._replays: dict[RmId, Span] = {}
 
     def turned(
         self,
         partition: PartitionName,
         spent: float,
         effects: Sequence[Effect],
-        placed: Sequence[SpanContext],
+        placed: Sequence[Span],
     ) -> None:
-        """Record a turn of `spent` seconds; `placed` has the spans of asks placed by it."""
+        """Record a turn of `spent` seconds; `placed` are the spans of the asks that it placed."""
         if not placed and not (effects and self._spans.wanted(None)):
             return
         made = sum(len(e.allocations) for e in effects if isinstance(e, AllocationsMade))
         released = sum(len(e.releases) for e in effects if isinstance(e, AllocationsReleased))
-        about: dict[str, str | int] = {
+        about: dict[str, Value] = {
             RM_ID: rm_of(partition),
             "licorne.partition": partition,
             "licorne.allocations": made,
             "licorne.releases": released,
         }
-        now = self._spans.now()
-        span = self._spans.begin("turn", now - spent, None, about, links=placed[:MAX_LINKS])
-        span.end(nanoseconds(now))
+        begin = self._spans.now() - spent
+        self._spans.end(Span("turn", begin, None, about, placed[:MAX_LINKS]))
 
     def registered(self, rm_id: RmId, session: int) -> None:
-        """Note a registration, the begin of a replay if the RM replays."""
+        """Note a registration, which is the beginning of a replay if the RM replays."""
         self.forget(rm_id)
-        self._replays[rm_id] = _Replay(self._spans.now(), session)
+        self._registered[rm_id] = self._spans.now(), session
 
     def replaying(self, rm_id: RmId) -> None:
-        """Note that the RM has a session: nothing of it is scheduled before its replay."""
-        replay, parent = self._replays.get(rm_id), current_context()
-        if replay is not None and (parent is None or parent.sampled):
-            about: dict[str, str | int] = {
-                RM_ID: rm_id,
-                "licorne.session": replay.session,
-            }
-            replay.span = self._spans.begin("replay", replay.time, parent, about)
+        """Note that the RM has a session, and so a replay, before which it is not scheduled."""
+        registered, parent = self._registered.pop(rm_id, None), current_context()
+        if registered is not None and (parent is None or parent.sampled):
+            time, session = registered
+            about: dict[str, Value] = {RM_ID: rm_id, "licorne.session": session}
+            self._replays[rm_id] = Span("replay", time, parent, about)
 
     def replayed(self, rm_id: RmId, missing: str) -> None:
         """End a replay; if `missing` is not empty the RM has to try again."""
-        replay = self._replays.get(rm_id)
-        if replay is None or replay.span is None:
+        span = self._replays.get(rm_id)
+        if span is None:
             return
         if missing:
-            about = {"licorne.missing": missing}
-            replay.span.add_event("incomplete", about, nanoseconds(self._spans.now()))
+            span.add_event("incomplete", self._spans.now(), {"licorne.missing": missing})
         else:
             del self._replays[rm_id]
-            replay.span.end(nanoseconds(self._spans.now()))
+            self._spans.end(span)
 
     def forget(self, rm_id: RmId) -> None:
         """End, with an error, an unfinished replay of an RM that was removed or registers anew."""
-        replay = self._replays.pop(rm_id, None)
-        if replay is not None and replay.span is not None:
-            replay.span.set_status(Status(StatusCode.ERROR, "the RM has gone or registered anew"))
-            replay.span.end(nanoseconds(self._spans.now()))
+        self._registered.pop(rm_id, None)
+        span = self._replays.pop(rm_id, None)
+        if span is not None:
+            self._spans.end(span, "the RM has gone or registered anew")
 
 
 class ConfigurationSpans:
@@ -151,54 +136,33 @@ class ConfigurationSpans:
         """Start without open spans."""
         self.defects = defects
         self._spans = spans
-        # Results of configurations inside `configuring`.
-        self._outcomes: dict[RmId, ConfigurationUpdated | ConfigurationRefused] = {}
+        # Start time and context of each `configuring` that has no result yet.
+        self._begun: dict[RmId, tuple[float, Parent | None]] = {}
 
     @contextmanager
     def configuring(self, rm_id: RmId) -> Iterator[None]:
         """Make a span if an RM gets a configuration inside the block."""
-        begin = self._spans.now()
-        self._expect(rm_id)
+        self._begun[rm_id] = self._spans.now(), current_context()
         try:
             yield
         finally:
-            self._configured(rm_id, begin)
+            self._begun.pop(rm_id, None)
 
-    @harmless
     def told(self, effect: ConfigurationUpdated | ConfigurationRefused) -> None:
         """Note a configuration that came into force or was refused."""
-        self._outcomes[effect.rm_id] = effect
-
-    @harmless
-    def forget(self, rm_id: RmId) -> None:
-        """Drop the result of an RM that was removed or registers anew."""
-        self._outcomes.pop(rm_id, None)
-
-    @harmless
-    def _expect(self, rm_id: RmId) -> None:
-        """Drop the result from before the block."""
-        self._outcomes.pop(rm_id, None)
-
-    @harmless
-    def _configured(self, rm_id: RmId, begin: float) -> None:
-        """Make a span if the RM has got a configuration since `begin`."""
-        effect, parent = self._outcomes.pop(rm_id, None), current_context()
-        if effect is not None and (parent is None or parent.sampled):
-            self._write(effect, begin, parent)
-
-    def _write(
-        self,
-        effect: ConfigurationUpdated | ConfigurationRefused,
-        begin: float,
-        parent: TraceContext | None,
-    ) -> None:
-        span = self._spans.begin("configuration", begin, parent, {RM_ID: effect.rm_id})
+        begun = self._begun.pop(effect.rm_id, None)
+        if begun is None:
+            return
+        begin, parent = begun
+        if parent is not None and not parent.sampled:
+            return
+        span = Span("configuration", begin, parent, {RM_ID: effect.rm_id})
         if isinstance(effect, ConfigurationRefused):
-            span.set_attribute("licorne.outcome", "refused")
-            span.set_status(Status(StatusCode.ERROR, effect.reason))
+            span.attributes["licorne.outcome"] = "refused"
+            self._spans.end(span, effect.reason)
         else:
-            span.set_attribute("licorne.outcome", "changed" if effect.changed else "unchanged")
-        span.end(nanoseconds(self._spans.now()))
+            span.attributes["licorne.outcome"] = "changed" if effect.changed else "unchanged"
+            self._spans.end(span)
 
     @contextmanager
     def reloading(self) -> Iterator[None]:
@@ -206,7 +170,7 @@ class ConfigurationSpans:
         span = self._begin_reload()
         problem = ""
         try:
-            with nullcontext() if span is None else inside(context_of(span)):
+            with nullcontext() if span is None else inside(span):
                 yield
         except Exception as error:
             problem = str(error) or type(error).__name__
@@ -221,11 +185,9 @@ class ConfigurationSpans:
         parent = current_context()
         if parent is not None and not parent.sampled:
             return None
-        return self._spans.begin("reload", self._spans.now(), parent, {})
+        return Span("reload", self._spans.now(), parent, {})
 
     @harmless
     def _end_reload(self, span: Span, problem: str) -> None:
-        """End the span; an empty `problem` means that the file is in force."""
-        if problem:
-            span.set_status(Status(StatusCode.ERROR, problem))
-        span.end(nanoseconds(self._spans.now()))
+        """End the span; an empty `problem` means that the file has come into force."""
+        self._spans.end(span, problem or None)

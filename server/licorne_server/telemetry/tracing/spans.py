@@ -1,177 +1,111 @@
-"""Begins spans with a given start, name and parent, and ends them in small steps.
+"""Spans in the form in which the event loop records them.
 
-One request, or one turn, may end thousands of asks. In each round of the loop a few spans end at
-once. Further ones wait, in order, for a time slice among readers. An end has the time of its call,
-so the wait lengthens no span.
+A span of OpenTelemetry takes some fifty times as long to begin and to end. One request or turn may end
+thousands of spans, so the exporting thread converts these to OpenTelemetry's.
 """
 
-import asyncio
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from random import random
+from typing import NamedTuple
 
-from opentelemetry.context import Context
-from opentelemetry.trace import (
-    Link,
-    NonRecordingSpan,
-    Span,
-    SpanContext,
-    SpanKind,
-    TraceFlags,
-    Tracer,
-    TraceState,
-    set_span_in_context,
-)
-from opentelemetry.util.types import AttributeValue
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
-from licorne_server.process.fair import TimeSlices
-from licorne_server.process.loop import stop_task
 from licorne_server.wire.asks import TraceContext
 
-Attributes = Mapping[str, AttributeValue]
+Value = str | int | bool
+"""Value of an attribute."""
 
 RM_ID = "licorne.rm_id"
 """Attribute with the RM of a span; spans of the server itself have none."""
 
-_ROOT = Context()
-"""Empty context, so that other work of the process is no parent."""
+MAX_EVENTS = 16
+"""Events of a span, at most, as an ask may wait for days; the oldest are dropped."""
+
+_ids = RandomIdGenerator()
 
 
-def nanoseconds(time: float) -> int:
-    """Unix seconds in nanoseconds, the unit of spans."""
-    return int(time * 1e9)
+class Event(NamedTuple):
+    """An event of a span."""
+
+    name: str
+    time: float
+    attributes: Mapping[str, Value]
 
 
-class Spans:
-    """Begins the spans of one server. All times are in unix seconds."""
+class Span:
+    """A span that has begun. Times are in unix seconds. All spans of this class are sampled."""
+
+    __slots__ = (
+        *("attributes", "dropped_events", "end", "error", "events", "links", "name", "parent"),
+        *("span_id", "state", "time", "trace_id"),
+    )
+
+    sampled = True
 
     def __init__(
         self,
-        tracer: Tracer,
+        name: str,
+        time: float,
+        parent: "Parent | None",
+        attributes: dict[str, Value],
+        links: Sequence["Span"] = (),
+    ) -> None:
+        """Begin a span at `time`, below `parent`, or at the root of a trace with None."""
+        self.name = name
+        self.time = time
+        self.parent = parent
+        self.trace_id: int = _ids.generate_trace_id() if parent is None else parent.trace_id
+        self.span_id = _ids.generate_span_id()
+        self.state: str = "" if parent is None else parent.state
+        """State of tracing tools, as in `TraceContext`."""
+        self.attributes = attributes
+        self.links = links
+        self.events: list[Event] = []
+        """The last `MAX_EVENTS` events."""
+        self.dropped_events = 0
+        """Number of dropped events."""
+        self.error: str | None = None
+        """Description of the error with which it ends; None for none."""
+        self.end = 0.0
+
+    def add_event(self, name: str, time: float, attributes: Mapping[str, Value]) -> None:
+        """Add an event; the oldest is dropped if there are too many."""
+        if len(self.events) == MAX_EVENTS:
+            del self.events[0]
+            self.dropped_events += 1
+        self.events.append(Event(name, time, attributes))
+
+
+Parent = TraceContext | Span
+"""A span of a caller, or of this server."""
+
+
+class Spans:
+    """Samples the spans of one server, and passes them on at their ends."""
+
+    def __init__(
+        self,
+        take: Callable[[Span], None],
         now: Callable[[], float],
         sample: float,
         draw: Callable[[], float] = random,
     ) -> None:
-        """`sample` is the share of work traced without a caller's decision.
+        """Pass ended spans to `take`. `now` gives unix seconds.
 
-        `draw` gives random numbers from 0 up to, not including, 1.
+        `sample` is the share of work traced without a caller's decision. `draw` gives random numbers
+        from 0 up to, not including, 1.
         """
-        self._tracer = tracer
+        self._take = take
         self._sample = sample
         self._draw = draw
         self.now = now
 
-    def wanted(self, parent: TraceContext | None) -> bool:
-        """True if work is sampled: by its caller's decision, or by chance without one."""
+    def wanted(self, parent: Parent | None) -> bool:
+        """True if work is sampled: by its caller's decision, or at random without one."""
         return self._draw() < self._sample if parent is None else parent.sampled
 
-    def begin(
-        self,
-        name: str,
-        time: float,
-        parent: TraceContext | None,
-        attributes: Attributes,
-        *,
-        kind: SpanKind = SpanKind.INTERNAL,
-        links: Sequence[SpanContext] = (),
-    ) -> Span:
-        """A span that began at `time`, below `parent` or at the root of a trace."""
-        return self._tracer.start_span(
-            name,
-            context=_ROOT if parent is None else _below(parent),
-            kind=kind,
-            attributes=attributes,
-            links=[Link(context) for context in links],
-            start_time=nanoseconds(time),
-        )
-
-    def begin_below(self, name: str, time: float, parent: Span, attributes: Attributes) -> Span:
-        """A span that began at `time`, below a span of this server."""
-        around = set_span_in_context(parent, _ROOT)
-        return self._tracer.start_span(
-            name, context=around, attributes=attributes, start_time=nanoseconds(time)
-        )
-
-
-def context_of(span: Span) -> TraceContext:
-    """Trace context for children of a span of this server."""
-    own = span.get_span_context()
-    return TraceContext(own.trace_id, own.span_id, own.trace_flags.sampled)
-
-
-def _below(parent: TraceContext) -> Context:
-    flags = TraceFlags(TraceFlags.SAMPLED if parent.sampled else TraceFlags.DEFAULT)
-    state = TraceState.from_header([parent.state]) if parent.state else None
-    remote = SpanContext(parent.trace_id, parent.span_id, True, flags, state)
-    return set_span_in_context(NonRecordingSpan(remote), _ROOT)
-
-
-AT_ONCE = 64
-"""Spans ended at once in a round of the loop, which takes a millisecond or two."""
-
-PEER = "traces"
-
-End = Callable[[], bool | None]
-"""Ends one span; returns True if it has to be called again for more."""
-
-
-class Ends:
-    """Queue of due ends of spans."""
-
-    def __init__(self, time_slices: TimeSlices, on_defect: Callable[[], None]) -> None:
-        """Start with an empty queue, which is worked off after `start`.
-
-        `on_defect` is called in the handler of an exception that ends this task.
-        """
-        self._time_slices = time_slices
-        self._on_defect = on_defect
-        self._waiting: deque[End] = deque()
-        # Spans that may still be ended at once in this round.
-        self._at_once = AT_ONCE
-        self._news = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Start to work off the queue."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="ends of spans")
-
-    async def stop(self) -> None:
-        """Work off the remaining queue, a few spans in each round."""
-        await stop_task(self._task)
-        try:
-            while self._waiting:
-                for _ in range(AT_ONCE):
-                    self._end_next()
-                await asyncio.sleep(0)
-        except Exception:
-            self._on_defect()
-
-    def add(self, end: End) -> None:
-        """Call `end` now, or after all queued ends."""
-        self._news.set()
-        while self._at_once and not self._waiting:
-            self._at_once -= 1
-            if not end():
-                return
-        self._waiting.append(end)
-
-    async def _run(self) -> None:
-        try:
-            while True:
-                await self._news.wait()
-                self._news.clear()
-                self._at_once = AT_ONCE
-                while self._waiting:
-                    await self._work_off()
-        except Exception:
-            self._on_defect()
-
-    async def _work_off(self) -> None:
-        """Work off the queue for one time slice."""
-        async with self._time_slices.slice(PEER) as is_over:
-            while self._waiting and not is_over():
-                self._end_next()
-
-    def _end_next(self) -> None:
-        if self._waiting and not self._waiting[0]():
-            self._waiting.popleft()
+    def end(self, span: Span, error: str | None = None) -> None:
+        """End a span now, with the description of an error if it has failed."""
+        span.end = self.now()
+        span.error = error
+        self._take(span)

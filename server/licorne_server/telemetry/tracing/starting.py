@@ -1,4 +1,4 @@
-"""Parts of traces that do not need OpenTelemetry: counts, defects, and the start.
+"""Parts of tracing that do not need OpenTelemetry: counts, defects, and the start.
 
 A defect ends the traces and nothing else. OpenTelemetry is loaded only if the settings have a
 collector.
@@ -42,7 +42,7 @@ TOO_MANY_ASKS = "too_many_asks"
 QUEUE_FULL = "queue_full"
 """Too many ended spans wait for export."""
 EXPORT_FAILED = "export_failed"
-"""The collector did not take the span."""
+"""The collector did not accept the span."""
 SHUTDOWN = "shutdown"
 """The server stopped before the export."""
 
@@ -55,7 +55,7 @@ class TraceCounts:
     """Counts since the start of the server. Each number is changed by one thread only."""
 
     exported: int = 0
-    """Spans taken by the collector."""
+    """Spans accepted by the collector."""
     dropped: Counter[str] = field(default_factory=Counter)
     """Dropped spans, by reason."""
     malformed: int = 0
@@ -110,7 +110,7 @@ def harmless(work: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P]
 log = structlog.get_logger("core.tracing.malformed")
 
 TELL_SECONDS = 60.0
-"""Seconds between two lines, at least."""
+"""Minimum seconds between two lines."""
 
 
 class MalformedLog:

@@ -4,13 +4,13 @@ import pytest
 
 from licorne_core.messages.commands import Command, NodeAction, Tick
 from licorne_core.messages.events.records import EventChange, EventDetail
-from licorne_core.values.asks import Ask
 from support.core.builders import (
     app,
     apps,
     ask,
     asks,
     config,
+    foreign,
     node,
     nodes,
     register,
@@ -20,13 +20,6 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import Driver, heard, records
-
-
-def foreign(key: str, on_node: str, memory: int) -> Ask:
-    """An allocation of another scheduler."""
-    made = ask("", key, on_node=on_node, memory=memory)
-    made.tags = {"foreign": "default"}
-    return made
 
 
 @pytest.fixture
@@ -68,9 +61,9 @@ def test_draining_is_told_once(driver: Driver, action: NodeAction, message: str)
 
 def test_what_others_have_of_a_node_is_its_occupied_sum(driver: Driver) -> None:
     """NODE_OCCUPIED says all that is occupied, after each change and on each node it concerns."""
-    driver.send(asks(foreign("f1", "n1", 1), foreign("f2", "n1", 2)))
-    driver.send(asks(foreign("f1", "n1", 2)))
-    driver.send(asks(foreign("f1", "n2", 3)))
+    driver.send(asks(foreign("f1", "n1", memory=1), foreign("f2", "n1", memory=2)))
+    driver.send(asks(foreign("f1", "n1", memory=2)))
+    driver.send(asks(foreign("f1", "n2", memory=3)))
     driver.send(releases(release("", "f1"), release("", "unknown")))
     assert heard(driver) == [
         "NODE n1 SET NODE_OCCUPIED memory=1",

@@ -12,8 +12,8 @@ from licorne_core.model.queues.queue import (
     fair_max,
     guaranteed_in_force,
     headroom,
-    largest_quotient,
     max_in_force,
+    quotients,
 )
 from licorne_core.values.ranking import INT32_MAX, INT32_MIN, NO_PRIORITY
 from licorne_core.values.resources import Resources
@@ -119,20 +119,20 @@ def test_guaranteed_comes_before_fair_max() -> None:
 @pytest.mark.parametrize(
     ("allocated", "divisors", "expected"),
     [
-        ({}, {"memory": 10}, 0.0),
-        ({"memory": 5}, {}, 0.0),
-        ({"memory": 5}, {"memory": 10}, 0.5),
-        ({"memory": 15}, {"memory": 10}, 1.5),
-        ({"memory": 5, "vcore": 3}, {"memory": 10, "vcore": 4}, 0.75),
-        ({"memory": 5}, {"memory": 0}, 1.0),
-        ({"memory": 0}, {"memory": 0}, 0.0),
-        ({"memory": 5, "gpu": 1}, {"memory": 10}, 0.5),
-        ({"memory": -5}, {"memory": 10}, 0.0),
+        ({}, {"memory": 10}, []),
+        ({"memory": 5}, {}, []),
+        ({"memory": 5}, {"memory": 10}, [0.5]),
+        ({"memory": 15}, {"memory": 10}, [1.5]),
+        ({"memory": 5, "vcore": 3}, {"memory": 10, "vcore": 4}, [0.75, 0.5]),
+        ({"memory": 5}, {"memory": 0}, [1.0]),
+        ({"memory": 0}, {"memory": 0}, []),
+        ({"memory": 5, "gpu": 1}, {"memory": 10}, [0.5]),
+        ({"memory": -5}, {"memory": 10}, []),
     ],
 )
-def test_share(allocated: Resources, divisors: Resources, expected: float) -> None:
-    """The share is the largest quotient; nothing of nothing is 0, something of nothing is 1."""
-    assert largest_quotient(dict(allocated), dict(divisors)) == expected
+def test_shares(allocated: Resources, divisors: Resources, expected: list[float]) -> None:
+    """The largest quotient comes first; nothing of nothing is no share, something of nothing is 1."""
+    assert quotients(dict(allocated), dict(divisors)) == expected
 
 
 def priority(inside: int | None, **settings: bool | int) -> int:

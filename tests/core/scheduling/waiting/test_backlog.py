@@ -31,7 +31,7 @@ def crowd(leaves: int, applications: int, groups: int) -> Driver:
     core.do(apps(app("base", "root.base"), app("other", "root.other")))
     core.do(asks(ask("base", "b1", vcore=4, on_node="n1"), ask("other", "big", vcore=8)))
     core.wait(3)
-    (partition,) = core.scheduler.partitions.values()
+    partition = core.partition
     assert partition.nodes.by_id[NodeId("n1")].reservations
     names = [(f"l{n}", f"l{n}-a{m}") for n in range(leaves) for m in range(applications)]
     core.do(apps(*(app(name, f"root.{leaf}") for leaf, name in names)))
@@ -55,7 +55,7 @@ def test_every_claim_is_heard_in_its_turn(
 def test_a_reviews_work_counts_as_that_of_its_turn() -> None:
     """Whoever is heard counts as tried, so that other partitions have their turn in time."""
     core = crowd(1, MANY, 1)
-    (partition,) = core.scheduler.partitions.values()
+    partition = core.partition
     search = review_of(partition).search
     before = search.work
     core.wait(1)
@@ -69,10 +69,10 @@ def test_a_group_that_is_tried_again_keeps_its_place() -> None:
     groups = [AskGroup(None, (AskClass.of({"vcore": n}), "", False)) for n in range(1, 6)]
     for group in groups:
         group.nowhere = True
-        backlog.note(group)
+        backlog.note(group, lacks=True)
     heard: list[AskGroup | None] = []
     for group in groups * 2:
-        backlog.note(group)
+        backlog.note(group, lacks=True)
         heard += backlog.next_groups(1)
     assert heard == groups * 2
 
@@ -83,9 +83,9 @@ def test_whoever_has_found_room_is_not_heard() -> None:
     first, second = (AskGroup(None, (AskClass.of({"vcore": n}), "", False)) for n in (1, 2))
     for group in (first, second):
         group.nowhere = True
-        backlog.note(group)
+        backlog.note(group, lacks=True)
     first.nowhere = False
     assert list(backlog.next_groups(9)) == [None, second]
     first.nowhere = True
-    backlog.note(first)
+    backlog.note(first, lacks=True)
     assert list(backlog.next_groups(9)) == [second, first]

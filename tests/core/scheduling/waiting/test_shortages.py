@@ -8,15 +8,15 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.waiting import shortages
-from licorne_core.scheduling.waiting.shortages import Kept, KeptNodes
+from licorne_core.scheduling.waiting.shortages import NodesReserved, ReservedNodeWaits
 from licorne_core.standard.preemption.laws import Law
-from licorne_core.standard.preemption.search import Refusal
+from licorne_core.standard.preemption.search import SearchRefusal
 from licorne_core.values.ids import NodeId, QueuePath
 from support.core.builders import ask, config, register
 from support.core.driver import Driver
 from support.core.steps import lines_in
 
-REFUSAL = Refusal(Law.NODES_KEPT, QueuePath("root.a"), {}, {}, {})
+REFUSAL = SearchRefusal(Law.NODES_KEPT, QueuePath("root.a"), {}, {}, {})
 NOW, LATER = 100.0, 115.0
 
 
@@ -25,11 +25,11 @@ def leaf() -> Queue:
     """A leaf for asks that differ."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")))
-    (partition,) = driver.scheduler.partitions.values()
+    partition = driver.partition
     return next(partition.tree.leaves())
 
 
-def waits(known: KeptNodes, leaf: Queue, size: int) -> Kept:
+def waits(known: ReservedNodeWaits, leaf: Queue, size: int) -> NodesReserved:
     """Asks of that size wait for kept nodes from now on, and somebody is parked."""
     kept = known.note(leaf, wanting(size), REFUSAL, NOW, LATER)
     kept.waiting += 1
@@ -50,7 +50,7 @@ def small(number: int) -> Node:
 @pytest.mark.parametrize("many", [1_000, 4_000])
 def test_a_node_is_offered_to_a_bounded_number(leaf: Queue, many: int) -> None:
     """Asks of ever more sizes wait; those beyond the bound search again at their interval."""
-    known = KeptNodes()
+    known = ReservedNodeWaits()
     for size in range(2, many):
         waits(known, leaf, size)
     node = small(0)
@@ -63,7 +63,7 @@ def test_a_node_is_offered_to_a_bounded_number(leaf: Queue, many: int) -> None:
 @pytest.mark.parametrize("many", [1_000, 4_000])
 def test_whoever_waits_looks_at_a_bounded_number_of_nodes(leaf: Queue, many: int) -> None:
     """Of very many that were given up only the latest are looked at."""
-    known = KeptNodes()
+    known = ReservedNodeWaits()
     waits(known, leaf, 2)
     for number in range(many):
         known.give_up(small(number))
@@ -73,7 +73,7 @@ def test_whoever_waits_looks_at_a_bounded_number_of_nodes(leaf: Queue, many: int
 
 def test_whoever_has_missed_a_node_searches_again(leaf: Queue) -> None:
     """What was forgotten may be of use; a search after that is one for as long as any other."""
-    known = KeptNodes()
+    known = ReservedNodeWaits()
     first = waits(known, leaf, 2)
     numbers = count()
     for _ in range(shortages.MOST_GIVEN_UP):

@@ -23,7 +23,6 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import START, Driver, asked, keys, placed
-from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 AWARE = config("[{name: a, properties: {application.sort.policy: stateaware}}]")
@@ -48,7 +47,7 @@ def refusal(check: AskedCheck, *refused: str) -> Command:
 
 def tried(core: Driver) -> int:
     """How many groups, reserved asks and applications were tried so far."""
-    return core.scheduler.partitions[DEFAULT].counters.asks_tried
+    return core.partition.counters.asks_tried
 
 
 # Many who wait
@@ -329,7 +328,7 @@ def test_the_end_of_a_back_off_is_a_try_for_the_whole_application() -> None:
         reservations=False,
     )
     core.do(asks(*(ask("own", f"k{size}", vcore=size) for size in (6, 7, 8))))
-    assert "backs off" in last(core.views.explain(DEFAULT, "own", "k6")).summary
+    assert "backs off" in core.explain("own", "k6").summary
     assert placed(core.do(releases(release("fill", "f1")))) == []
     assert keys(core.wait(6)) == ["k6"]
 

@@ -11,13 +11,12 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.waiting.blockers import Blocker, RunningLimit
 from licorne_core.scheduling.waiting.shortages import QuotaPool
 from licorne_core.values.errors import InvariantBroken
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName
+from licorne_core.values.ids import AllocationKey, AppId, NodeId
 from licorne_core.views.audit.invariants import check_invariants
 from licorne_core.views.audit.rules import check_waiting
 from support.core.builders import MANY_RESERVED, app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
 
-DEFAULT = PartitionName("[rm1]default")
 APP = AppId("large")
 Slip = Callable[[Partition], object]
 
@@ -119,7 +118,7 @@ SLIPS: dict[str, tuple[str, Slip]] = {
 @pytest.mark.parametrize(("rule", "slip"), SLIPS.values(), ids=SLIPS.keys())
 def test_a_slip_is_noticed(core: Driver, rule: str, slip: Slip) -> None:
     """Who waits for nothing, or is not known where he waits, is reported with the rule."""
-    partition = core.scheduler.partitions[DEFAULT]
+    partition = core.partition
     check_waiting(partition)
     slip(partition)
     with pytest.raises(InvariantBroken, match=rule):
@@ -130,7 +129,7 @@ def test_a_reserved_ask_that_could_be_served_is_noticed(core: Driver) -> None:
     """Those with a node of their own are looked at one by one, not only the first of a group."""
     core.do(asks(ask("large", "other", vcore=7)))
     core.wait(3)
-    partition = core.scheduler.partitions[DEFAULT]
+    partition = core.partition
     assert set(partition.applications[APP].reserved) == {AllocationKey("k"), AllocationKey("other")}
     check_waiting(partition)
     grow(partition)
@@ -140,7 +139,7 @@ def test_a_reserved_ask_that_could_be_served_is_noticed(core: Driver) -> None:
 
 def test_who_waits_while_there_is_work_is_no_slip(core: Driver) -> None:
     """The next turn looks at him; only a partition at rest may have nobody who could be served."""
-    partition = core.scheduler.partitions[DEFAULT]
+    partition = core.partition
     grow(partition)
     partition.wakeups.waiting.runnable = True
     check_waiting(partition)
@@ -148,7 +147,7 @@ def test_who_waits_while_there_is_work_is_no_slip(core: Driver) -> None:
 
 def test_the_sweep_over_the_books_has_these_rules_in_it(core: Driver) -> None:
     """Whoever checks the books checks the waiting as well."""
-    partition = core.scheduler.partitions[DEFAULT]
+    partition = core.partition
     partition.wakeups.blockers.get(RunningLimit, partition.tree.root)
     with pytest.raises(InvariantBroken, match="W3: "):
         check_invariants(core.scheduler)

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import socket
-import urllib.request
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -17,7 +16,8 @@ from licorne_server.engine.journal.reading import read
 from support.journal import replayed
 from support.patience import PATIENCE
 from support.peers.shim import RawSession
-from support.server.server_process import PROGRAM, ServerProcess
+from support.server.server_process import PROGRAM, ServerProcess, get
+from support.server.settings_file import settings_file
 
 ANY_PORT = "127.0.0.1:0"
 TWO = ("--workers", "2")
@@ -39,11 +39,12 @@ def is_there(pid: int) -> bool:
         return False
 
 
-def get(url: str) -> int:
-    """Status of an answer."""
-    with urllib.request.urlopen(url, timeout=PATIENCE) as response:
-        status: int = response.status
-        return status
+def listens(pid: int) -> bool:
+    """True for a process with a socket, which a worker has once its settings are good."""
+    try:
+        return any(os.readlink(each).startswith("socket:") for each in Path(f"/proc/{pid}/fd").iterdir())
+    except FileNotFoundError:
+        return False
 
 
 async def ended(server: ServerProcess) -> tuple[int, str]:
@@ -71,7 +72,7 @@ async def test_all_workers_serve_one_address_and_stop_in_order(tmp_path: Path) -
     Each worker has a journal of its own, which is whole then.
     """
     journal = ("--journal", str(tmp_path))
-    async with ServerProcess(*TWO, *journal, "--drain", "60", http=ANY_PORT) as server:
+    async with ServerProcess(*TWO, *journal, *settings_file(server={"drain": 60}), http=ANY_PORT) as server:
         assert server.line == f"listening grpc={server.target} http={server.http}\n"
         workers = children(server.pid)
         assert len(workers) == 2
@@ -114,7 +115,7 @@ async def test_a_signal_of_the_terminal_is_one_signal() -> None:
 async def test_a_second_signal_ends_all_at_once() -> None:
     """A second signal ends a drain that waits for an RM, with an error."""
     async with (
-        ServerProcess(*TWO, "--drain", "600") as server,
+        ServerProcess(*TWO, *settings_file(server={"drain": 600})) as server,
         grpc.aio.insecure_channel(server.target) as channel,
     ):
         workers = children(server.pid)
@@ -130,7 +131,7 @@ async def test_a_second_signal_ends_all_at_once() -> None:
 @pytest.mark.slow
 async def test_no_worker_outlives_its_supervisor() -> None:
     """After kill -9 of the supervisor its workers end by themselves, and leave the address."""
-    async with ServerProcess(*TWO, "--drain", "0") as server:
+    async with ServerProcess(*TWO, *settings_file(server={"drain": 0})) as server:
         workers = children(server.pid)
         assert len(workers) == 2
         await server.kill()
@@ -145,9 +146,14 @@ async def test_no_worker_outlives_its_supervisor() -> None:
 
 @pytest.mark.slow
 async def test_a_killed_worker_is_replaced_and_the_other_goes_on() -> None:
-    """The stream on the other worker does not even notice, and the address serves meanwhile."""
-    async with ServerProcess(*TWO, "--forget-after", "0") as server:
+    """The stream on the other worker does not even notice, and the address serves meanwhile.
+
+    The new process has the settings of the others, whatever is in the file by now.
+    """
+    _, file = settings_file(bounds={"forget_after": 0})
+    async with ServerProcess(*TWO, "--settings", file) as server:
         workers = children(server.pid)
+        os.truncate(file, 5)
         channels = []
         try:
             # The kernel spreads connections: each of many RMs keeps its worker.
@@ -160,7 +166,7 @@ async def test_a_killed_worker_is_replaced_and_the_other_goes_on() -> None:
             victim = min(workers)
             os.kill(victim, signal.SIGKILL)
             async with asyncio.timeout(PATIENCE):
-                while len(children(server.pid) - {victim}) < 2:  # noqa: ASYNC110
+                while not any(map(listens, children(server.pid) - workers)):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
             assert workers - {victim} < children(server.pid)
             async with grpc.aio.insecure_channel(server.target) as channel:
@@ -191,9 +197,12 @@ async def test_a_port_in_use_is_a_clear_error() -> None:
     [
         (("--state-dir", "/dev/null"), "--state-dir /dev/null cannot be used"),
         (("--coordination", "etcd://127.0.0.1:1"), "--workers cannot be used with --coordination"),
-        (("--workers", "many"), "auto or a number up to 256 was expected: 'many'"),
-        (("--workers", "257"), "auto or a number up to 256 was expected: '257'"),
-        (("--journal", "x", "--journal-size", "1Mi"), "1048576 bytes or more for each process: 524288"),
+        (("--workers", "many"), '--workers: expected a whole number, 1 to 256, or auto: "many"'),
+        (("--workers", "257"), "--workers: expected a whole number, 1 to 256, or auto: 257"),
+        (
+            ("--journal", "x", *settings_file(server={"journal_size": "1Mi"})),
+            "server.journal_size must be 1048576 bytes or more for each process: 524288",
+        ),
         (("--listen", "0.0.0.0:0"), "refusing to serve 0.0.0.0:0 without TLS"),
         (("--config", "missing.yaml"), "missing.yaml"),
     ],

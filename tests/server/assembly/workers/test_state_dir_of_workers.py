@@ -4,9 +4,8 @@ import asyncio
 import os
 import resource
 import signal
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any
@@ -22,18 +21,20 @@ from support.patience import PATIENCE
 from support.peers.shim import Shim
 from support.server.configuring import A, Admin, B, C, D, refusal
 from support.server.server_process import PROGRAM, ServerProcess
+from support.server.settings_file import settings_file
 
 pytestmark = pytest.mark.timeout(1200)
 """Each test starts several servers of several processes, and a machine may be slow."""
 
 BUDGETS = "budgets: [{name: company, limit: {vcore: 300m}, members: [{rm: '*'}]}]"
+AT_ONCE = settings_file(server={"drain": 0})
 WIDER = BUDGETS.replace("300m", "500m")
 
 
 def serving(folder: Path, *flags: str, workers: int = 2) -> ServerProcess:
     """A server with this state directory; one worker is a single server."""
     many = ("--workers", str(workers)) if workers > 1 else ()
-    return ServerProcess(*many, "--state-dir", str(folder), "--drain", "0", *flags, stderr=DEVNULL)
+    return ServerProcess(*many, "--state-dir", str(folder), *AT_ONCE, *flags, stderr=DEVNULL)
 
 
 async def registers(channel: grpc.aio.Channel) -> bool:
@@ -105,17 +106,6 @@ async def budgets(channel: grpc.aio.Channel) -> tuple[str, str, str]:
     return found.budgets, found.source, found.comment
 
 
-async def stored(folder: Path) -> None:
-    """Wait until the marks of `mark` are on the disk: they are stored soon after the answer."""
-    with closing(sqlite3.connect(folder / "state.sqlite")) as database:
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                rows = database.execute("SELECT CAST(record AS TEXT) FROM records WHERE counts").fetchall()
-                if any('"n0"' in record and '"root.a"' in record for (record,) in rows):
-                    return
-                await asyncio.sleep(0.05)
-
-
 MARKED = {
     "in force": (A + "# applied\n", 3, "operator"),
     "drained": ["n0"],
@@ -137,7 +127,6 @@ async def test_all_that_operators_said_survives_supervisor_and_workers(tmp_path:
             await mark(channel)
             before = await marks(channel)
             assert before | MARKED == before
-        await stored(tmp_path)
         for pid in [*children(server.pid), server.pid]:
             os.kill(pid, signal.SIGKILL)
         await server.ended()
@@ -208,7 +197,7 @@ async def test_a_full_disk_refuses_changes_with_the_reason(tmp_path: Path) -> No
 @pytest.mark.slow
 async def test_without_a_directory_nothing_is_called_persistent() -> None:
     """What the supervisor has in its memory alone ends with it, and answers say so."""
-    async with ServerProcess("--workers", "2", "--drain", "0") as server, connected(server) as channel:
+    async with ServerProcess("--workers", "2", *AT_ONCE) as server, connected(server) as channel:
         await Shim(channel).register(A)
         assert not (await Admin(channel).apply(B)).persistent
         update: Any = AdminStub(channel).UpdateBudgets

@@ -15,10 +15,15 @@ from licorne_core.values.ids import RmId
 from licorne_server.assembly.workers import restarts, worker
 from licorne_server.assembly.workers.supervisor import STORE, Plan, Supervisor
 from licorne_server.assembly.workers.worker import State, Worker
-from licorne_server.process.coordination import Coordination
+from licorne_server.process.clock import SystemClock
+from licorne_server.process.coordination import MOST_LEASE, Coordination
 from licorne_server.store.coordination.local import LocalStore
+from licorne_server.store.coordination.local_records import Records
+from licorne_server.store.coordination.local_service import LocalService
 from licorne_server.store.coordination.store import Member, MemberId
 from licorne_server.store.coordination.workers import known_workers
+from licorne_server.store.documents.documents import StoreError, TooLarge
+from licorne_server.store.documents.kept import MAX_NAME, Kept
 from support.patience import PATIENCE
 from support.peers.shim import eventually
 
@@ -47,7 +52,13 @@ async def supervising(*programs: str, file: Path = Path(), stall: float = 0.0) -
     """A supervisor of workers that run these programs, each with the path of a file as its argument."""
     commands: list[Sequence[str]] = [(sys.executable, "-S", "-c", text, str(file)) for text in programs]
     with TemporaryDirectory(prefix="licorne-") as folder:
-        plan = Plan(folder=Path(folder), commands=commands, stderr=DEVNULL, drain=0.0, stall=stall)
+        plan = Plan(
+            folder=Path(folder),
+            commands=commands,
+            stderr=DEVNULL,
+            drain=0.0,
+            stall=stall,
+        )
         supervisor = Supervisor(plan)
         try:
             yield supervisor
@@ -98,6 +109,22 @@ async def test_a_worker_that_neither_renews_nor_ends_is_killed(monkeypatch: pyte
         # A worker that has no lease yet is left to start.
         assert never_joined.restarts.count == 0
         await store.close()
+
+
+async def test_errors_of_the_store_are_of_the_same_kind_for_a_worker() -> None:
+    """What is too large is told from what is wrong: only the first is not tried again."""
+    with TemporaryDirectory(prefix="licorne-") as folder:
+        service = LocalService(Records(), Kept(), SystemClock())
+        await service.start(Path(folder) / STORE)
+        options = Coordination(backend="local", hosts=(f"{folder}/{STORE}",), lease=MOST_LEASE + 1)
+        store = LocalStore(options)
+        with pytest.raises(StoreError, match="seconds up to 600") as refused:
+            await store.join(Member(id=MemberId("m"), name="m", address="unix:/nowhere"))
+        assert type(refused.value) is StoreError
+        with pytest.raises(TooLarge, match="a key may have"):
+            await store.compare_and_set("k" * (MAX_NAME + 1), b"", 0)
+        await store.close()
+        await service.stop()
 
 
 async def test_sigterm_is_passed_on_and_all_end_well(tmp_path: Path) -> None:
@@ -151,7 +178,7 @@ async def test_a_loop_of_restarts_is_told_and_is_no_end_while_another_serves(
             _, looping = supervisor.workers
             looping.kill("the test wants it")
             await eventually(lambda: looping.restarts.count > restarts.HOPELESS)
-            status = known_workers(supervisor.service.records.snapshot(0.0))
+            status = known_workers(supervisor.service.snapshot())
             assert [(one.worker, one.looping) for one in status] == [(1, False), (2, True)]
             assert status[1].restarts >= restarts.HOPELESS
             assert not supervisor.failed.is_set()

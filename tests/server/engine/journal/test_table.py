@@ -22,7 +22,7 @@ from licorne_core.messages.kept import KeptByPartition
 from licorne_core.messages.operators import Marks, OperatorMark
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId, UserGroup
-from licorne_core.values.rm_caps import RmCaps, Shortage
+from licorne_core.values.rm_caps import MemoryShortage, RmCaps
 from licorne_core.values.slices import Tuning
 from licorne_core.values.windows import Window
 from licorne_server.engine.journal.codec import Entries, entry, heading, together
@@ -98,7 +98,7 @@ SAMPLES: tuple[Any, ...] = (
     c.RegisterRm(rm_id=RM),
     c.UpdateConfiguration(rm_id=RM, policy_group="queues", config=built_in(), extra_config={"a": "b"}),
     c.RemoveRm(rm_id=RM),
-    c.RefuseNewWork(shortage=Shortage.NEW, reason="memory"),
+    c.RefuseNewWork(shortage=MemoryShortage.NEW, reason="memory"),
     SetNodeSchedulable(rm_id=RM, partition="default", node_id=NODE, schedulable=True, mark=MARK),
     DrainNode(rm_id=RM, partition="default", node_id=NODE, seconds=60.5, mark=MARK),
     DrainNode(rm_id=RM, partition="default", node_id=NODE, seconds=None),

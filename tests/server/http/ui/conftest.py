@@ -2,8 +2,9 @@
 
 import pytest
 
-from licorne_server.http.ui import feed
+from licorne_server.http.ui import feed, mirrors
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.patience import PATIENCE
 from support.server.http_site import Site, happened
 
 
@@ -11,6 +12,12 @@ from support.server.http_site import Site, happened
 def _looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test waits for a second that is for the sake of a busy server."""
     monkeypatch.setattr(feed, "LOOK_SECONDS", 0.01)
+
+
+@pytest.fixture(autouse=True)
+def _waits_for_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No member is taken for lost because the machine is slow."""
+    monkeypatch.setattr(mirrors, "FIRST_SECONDS", PATIENCE)
 
 
 @pytest.fixture

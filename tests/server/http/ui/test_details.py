@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from licorne_core.config import load
-from licorne_core.messages.effects import Happened
 from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_server.http.ui import page
@@ -15,7 +14,7 @@ from support.server.http_site import API, MINE, Site
 def tell(site: Site) -> None:
     """Everything that has happened goes into the log of the RM."""
     site.events.begin(RmId(RM))
-    site.events.add(Happened(rm_id=RmId(RM), facts=tuple(site.driver.facts)))
+    site.events.get(RM).append(tuple(site.driver.facts))
 
 
 async def test_a_waiting_ask_is_explained(town: Site) -> None:

@@ -1,61 +1,19 @@
 """The page's feed on a member: the RMs of all members, and those members that are lost."""
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import aclosing
 
-import aiohttp
 import pytest
 
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
 from licorne_server.http.ui import looking
 from licorne_server.http.ui.mirrors import items_of
-from licorne_server.reads.members import CALLER, SECRET, Passed
-from licorne_server.security.access import Caller
-from licorne_server.store.coordination.store import Member, MemberId
-from support.members import TOKEN, Table, deployment, member, table_of
+from support.members import deployment, table_of
 from support.peers.shim import Shim, connected
-from support.server.http_site import API, Viewer
+from support.server.http_site import API, watching
 
 TWO = "partitions: [{name: default, queues: [{name: root, queues: [{name: below}]}]}]"
-
-
-class Board:
-    """All rows that a viewer of a feed was told, by kind and name."""
-
-    def __init__(self, viewer: Viewer) -> None:
-        """Know nothing yet."""
-        self._viewer = viewer
-        self.rows: dict[str, dict[Any, Any]] = {}
-
-    async def until(self, seen: Callable[["Board"], bool]) -> None:
-        """Take changes until something is so."""
-        while not seen(self):
-            change = await self._viewer.change()
-            if change["whole"]:
-                self.rows = {}
-            for kind, rm, partition, name in change.get("gone", ()):
-                self.rows.get(kind, {}).pop(name or partition or rm, None)
-            for kind, key in (("rms", "id"), ("partitions", "name"), ("missing", "name")):
-                for row in change.get(kind, ()):
-                    self.rows.setdefault(kind, {})[row[key]] = row
-            for row in change.get("queues", ()):
-                self.rows.setdefault("queues", {})[row["partition"], row["path"]] = row
-
-    def names(self, kind: str) -> set[Any]:
-        """The names of a kind."""
-        return set(self.rows.get(kind, ()))
-
-
-@asynccontextmanager
-async def watching(server: Server, **headers: str) -> AsyncIterator[Board]:
-    """A viewer of a server's feed."""
-    url = f"http://{server.http_address}{API}/feed"
-    async with aiohttp.ClientSession() as client, client.get(url, headers=headers) as answer:
-        assert answer.status == 200
-        yield Board(Viewer(answer.content))
 
 
 async def register(server: Server, rm: str, config: str = "") -> None:
@@ -79,26 +37,23 @@ async def test_the_feed_has_the_rms_of_all_members_live() -> None:
 
 async def test_another_member_is_told_of_the_own_rms_alone() -> None:
     """So no row goes round, whoever looks at the page."""
-    passed = Passed(Caller(frozenset(), True, "member b"), True).text()
     async with deployment("a", "b") as [left, right]:
         await register(left, "left")
         await register(right, "right")
-        async with watching(left) as all_of_them, watching(left, **{SECRET: TOKEN, CALLER: passed}) as own:
+        members = right.members
+        assert members is not None
+        [other] = members.others()
+        async with (
+            watching(left) as all_of_them,
+            members.answer(other, f"{API}/feed", members.own_right) as answer,
+            aclosing(answer.chunks()) as chunks,
+        ):
             await all_of_them.until(lambda board: len(board.names("rms")) == 2)
-            await own.until(lambda board: bool(board.names("rms")))
-            assert own.names("rms") == {"left"}
-
-
-async def test_a_member_that_is_lost_is_named() -> None:
-    """A row names it, with the reason, until it is not a member any more."""
-    table = Table()
-    lost = Member(id=MemberId("lost"), name="lost", address="", http="http://127.0.0.1:9")
-    async with member(table, "a") as left, watching(left) as board:
-        table.members[lost.id] = lost
-        await board.until(lambda board: "lost" in board.names("missing"))
-        assert board.rows["missing"]["lost"]["reason"] == "member lost does not answer"
-        del table.members[lost.id]
-        await board.until(lambda board: not board.names("missing"))
+            told = b""
+            while b'"rms":' not in told:
+                told += await anext(chunks)
+            assert b'"[left]default"' in told
+            assert b'"[right]default"' not in told
 
 
 async def test_members_share_the_queues_that_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:

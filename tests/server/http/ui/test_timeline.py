@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from licorne_core.messages.effects import Happened
 from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_server.http.ui import timeline
@@ -18,7 +17,7 @@ PATH = f"{MINE}/application/runner/timeline"
 def noted(site: Site) -> None:
     """Put what happened into the RM's event log."""
     site.events.begin(RmId(RM))
-    site.events.add(Happened(rm_id=RmId(RM), facts=list(site.driver.facts)))
+    site.events.get(RM).append(list(site.driver.facts))
 
 
 def kinds(row: dict[str, Any]) -> list[str]:

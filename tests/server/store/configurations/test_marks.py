@@ -129,13 +129,13 @@ async def test_a_mark_that_ends_during_a_change_stays_ended(
         admin, configurations = AdminStub(channel), server.changes.configurations
         await admin.HoldApplication(HoldApplicationRequest(rm_id="rm", application_id="app", held=True))
         assert configurations.get("rm").marks
-        prepare = configurations.keeper.prepare
+        prepare = configurations.stored.prepare
 
-        async def prepare_slowly(revisions: Revisions) -> None:
-            await prepare(revisions)
+        async def prepare_slowly(rm_id: RmId, revisions: Revisions) -> None:
+            await prepare(rm_id, revisions)
             unmark(configurations, RmId("rm"), gone)
 
-        monkeypatch.setattr(configurations.keeper, "prepare", prepare_slowly)
+        monkeypatch.setattr(configurations.stored, "prepare", prepare_slowly)
         await admin.UpdateConfiguration(UpdateConfigurationRequest(rm_id="rm", config=A))
         assert configurations.get("rm").marks == ()
         assert configurations.get("rm").current.text == A

@@ -17,12 +17,16 @@ from licorne_core.values.ids import PartitionName, QueuePath, RmId
 from licorne_core.values.windows import Window
 from licorne_server.process.fair import TimeSlices
 from licorne_server.store.configurations.default_file import Default
-from licorne_server.store.configurations.history import Configurations, Keeper
-from licorne_server.store.configurations.memories import Memories, key_of, pack, unpack
-from licorne_server.store.configurations.shared import SharedKeeper
+from licorne_server.store.configurations.history import Configurations
+from licorne_server.store.configurations.memories import Memories, MemoryForm
+from licorne_server.store.documents.disk import Disk
+from licorne_server.store.documents.documents import MAX_DOCUMENT, Documents
+from licorne_server.store.documents.head import content_of, headed
+from licorne_server.store.documents.kept import Kept
+from licorne_server.store.documents.owned import Damaged
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver
-from support.peers.members import Documents
+from support.peers.members import Documents as Store
 from support.wire.still import StillClock
 
 RM = RmId("rm1")
@@ -30,19 +34,20 @@ DEFAULT = PartitionName("[rm1]default")
 TEXT = config(
     "[{name: a, properties: {budget.vcore-hours: 5000m/month}}]", properties="{fairshare.half-life: 1h}"
 )
+FORM = MemoryForm()
+KEY = FORM.key_of(RM)
 OWNER = UsageOwner(QueuePath("root.a"), "")
 
 
 class Member:
     """A core and what it keeps, at the time of the core."""
 
-    def __init__(self, keeper: Keeper, epoch: int = 1) -> None:
+    def __init__(self, documents: Documents, epoch: int = 1) -> None:
         """Nobody has registered."""
         self.driver = Driver()
         self.driver.views.now = lambda: self.driver.now
-        self.keeper = keeper
         clock = StillClock()
-        self.configurations = Configurations(Default(), keeper, clock)
+        self.configurations = Configurations(Default(), documents, clock, lambda _: epoch)
         slices = TimeSlices(lambda: False)
         self.memories = Memories(self.driver.views, self.configurations, clock, slices, lambda _: epoch)
 
@@ -62,26 +67,26 @@ class Member:
 
 
 @asynccontextmanager
-async def kept_in(folder: Path) -> AsyncIterator[Keeper]:
+async def kept_in(folder: Path) -> AsyncIterator[Kept]:
     """A state directory, opened."""
-    keeper = Keeper(folder)
-    keeper.open()
+    documents = Kept(Disk(folder))
+    documents.open()
     try:
-        yield keeper
+        yield documents
     finally:
-        await keeper.close()
+        await documents.close()
 
 
 async def test_usage_outlives_the_server(tmp_path: Path) -> None:
     """A server that is killed half a minute after the last write knows the usage within one percent."""
-    async with kept_in(tmp_path) as keeper:
-        before = Member(keeper)
+    async with kept_in(tmp_path) as documents:
+        before = Member(documents)
         assert await before.register(1_000_000.0) == {}
         before.driver.wait(1800.0)
         assert await before.memories.flush() == pytest.approx(18.0)
         before.driver.wait(30.0)
-    async with kept_in(tmp_path) as keeper:
-        after = Member(keeper)
+    async with kept_in(tmp_path) as documents:
+        after = Member(documents)
         assert await after.register(1_001_830.0)
     assert after.used() == pytest.approx(before.used(), rel=0.01)
     for member in (before, after):
@@ -91,64 +96,65 @@ async def test_usage_outlives_the_server(tmp_path: Path) -> None:
 
 async def test_usage_follows_the_rm_to_its_next_owner() -> None:
     """The next member has what the last one wrote; a late write of that one replaces nothing."""
-    store = Documents()
-    first = Member(SharedKeeper(store, lambda _: 1), epoch=1)
+    store = Store()
+    first = Member(store, epoch=1)
     await first.register(1_000_000.0)
     first.driver.wait(600.0)
     await first.memories.flush()
-    second = Member(SharedKeeper(store, lambda _: 2), epoch=2)
+    second = Member(store, epoch=2)
     assert await second.register(1_000_600.0)
     assert second.used() == pytest.approx(first.used(), rel=1e-6)
     second.driver.wait(60.0)
     await second.memories.flush()
-    written = await store.read(key_of(RM))
+    written = await store.read(KEY)
     first.driver.do(releases(release("x", "k1")))
     with capture_logs() as logs:
         await first.memories.flush()
     assert not logs
-    assert await store.read(key_of(RM)) == written
+    assert await store.read(KEY) == written
 
 
-@pytest.mark.parametrize("damage", [lambda value: value[:-3], lambda _: b"", lambda _: b"{}\nnonsense"])
+@pytest.mark.parametrize("damage", [lambda content: content[:-3], lambda _: b"", lambda _: b"nonsense"])
 async def test_what_cannot_be_read_starts_at_zero(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     """A torn, a lost and a wrong document are told, and the RM registers without memory."""
-    async with kept_in(tmp_path) as keeper:
-        member = Member(keeper)
+    async with kept_in(tmp_path) as documents:
+        member = Member(documents)
         await member.register(1_000_000.0)
         member.driver.wait(60.0)
         await member.memories.flush()
-        document = await keeper.document(key_of(RM))
-        await keeper.replace_document(key_of(RM), damage(document.value), document.revision)
+        document = documents.get(KEY)
+        damaged = headed(damage(content_of(document.value)), 1)
+        await documents.compare_and_set(KEY, damaged, document.revision)
         with capture_logs() as logs:
-            assert await Member(keeper).register(1_000_060.0) == {}
+            assert await Member(documents).register(1_000_060.0) == {}
     [told] = [entry["event"] for entry in logs]
     assert "starts at zero" in told
 
 
 async def test_nothing_is_read_or_written_without_a_need(tmp_path: Path) -> None:
     """An RM without half-life and budget of hours has no document."""
-    async with kept_in(tmp_path) as keeper:
-        member = Member(keeper)
+    async with kept_in(tmp_path) as documents:
+        member = Member(documents)
         plain = load(config("[{name: a}]"))
         with capture_logs() as logs:
             assert await member.memories.of(RM, plain, is_live=False) == {}
         member.driver.do(register(config("[{name: a}]")))
         await member.memories.flush()
         assert not logs
-        assert (await keeper.document(key_of(RM))).revision == 0
+        assert documents.get(KEY).revision == 0
 
 
 async def test_usage_of_a_forgotten_rm_is_deleted(tmp_path: Path) -> None:
-    """What was used goes with the RM's configuration, with the next write."""
-    async with kept_in(tmp_path) as keeper:
-        member = Member(keeper)
+    """What was used goes with the RM's configuration."""
+    async with kept_in(tmp_path) as documents:
+        member = Member(documents)
         await member.register(1_000_000.0)
         member.driver.wait(60.0)
         await member.memories.flush()
         member.driver.do(RemoveRm(rm_id=RM))
         member.configurations.on_forget(RM)
-        await member.memories.flush()
-        assert (await keeper.document(key_of(RM))).revision == 0
+        await member.memories.end()
+        assert documents.get(KEY).revision == 0
 
 
 MEMORY: KeptByPartition = {
@@ -161,7 +167,7 @@ MEMORY: KeptByPartition = {
 
 def test_packing() -> None:
     """What is packed is unpacked as it was, numbers beyond 64 bits too."""
-    assert unpack(pack(MEMORY)) == MEMORY
+    assert FORM.decode(RM, FORM.encode(RM, MEMORY, MAX_DOCUMENT)) == MEMORY
 
 
 @pytest.mark.parametrize(
@@ -175,5 +181,6 @@ def test_packing() -> None:
 )
 def test_numbers_that_cannot_be(kept: KeptUsage, why: str) -> None:
     """A document with numbers that no server writes is damaged."""
-    with pytest.raises(ValueError, match=why):
-        unpack(pack({DEFAULT: {"fair_memory": {OWNER: kept}}}))
+    memory = {DEFAULT: {"fair_memory": {OWNER: kept}}}
+    with pytest.raises(Damaged, match=why):
+        FORM.decode(RM, FORM.encode(RM, memory, MAX_DOCUMENT))

@@ -24,6 +24,7 @@ from support.patience import PATIENCE
 from support.peers.shim import Shim, connected, serving
 from support.server.configuring import BROKEN, A, Admin, B, C, D, queues, refusal, text, write
 from support.server.server_process import ServerProcess
+from support.server.settings_file import settings_file
 
 RM_IDS = ("one", "two")
 TEXTS = ("", A, B, C)
@@ -336,7 +337,7 @@ async def test_hangup_makes_it_read_the_file_again(tmp_path: Path) -> None:
     file = tmp_path / "queues.yaml"
     write(file, A)
     async with (
-        ServerProcess("--config", str(file), "--no-watch-config") as server,
+        ServerProcess(*settings_file(server={"config": file, "watch_config": False})) as server,
         connected_to(server) as channel,
     ):
         await Shim(channel).register()

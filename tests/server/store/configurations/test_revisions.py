@@ -1,11 +1,25 @@
 """Revisions of an RM as values: numbers, bounds, and the rule of registration."""
 
+import json
+from random import Random
+from typing import Any
+
 import pytest
 
 from licorne_core.config import load
-from licorne_core.values.ids import RmId
-from licorne_server.store.configurations.revisions import MAX_REVISIONS, MAX_TEXT_BYTES, Revisions, Source
+from licorne_core.values.ids import PartitionName, RmId
+from licorne_server.store.configurations.marks import Mark, MarkKind
+from licorne_server.store.configurations.revisions import (
+    MAX_REVISIONS,
+    MAX_TEXT_BYTES,
+    Revisions,
+    RevisionsForm,
+    Source,
+)
+from licorne_server.store.documents.documents import MAX_DOCUMENT, TooLarge
+from licorne_server.store.documents.owned import Damaged, pack, unpack
 from support.server.configuring import A, B, C, text
+from support.state import EXTRA, revisions_of
 
 EMPTY = Revisions(rm_id=RmId("rm"))
 
@@ -48,3 +62,62 @@ def test_what_nobody_applied_does_not_go_on(source: Source) -> None:
     """Without an applied revision the RM's text comes into force."""
     revisions = having((A, Source.REGISTRATION), (B, source), said=A)
     assert not any(revisions.goes_on(said) for said in (A, B, "", C))
+
+
+NAMES = ("rm", "..", "a/../../b", "é" * 128, "nul?*:|", " ")
+FORM = RevisionsForm()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_everything_is_read_as_it_was_written(name: str) -> None:
+    """Revisions, texts, marks and the RM's own texts, each text once, for any rmID."""
+    mark = Mark(kind=MarkKind.HOLD, partition=PartitionName(f"[{name}]default"), name="app", by="ann", time=7)
+    kept = revisions_of(name, A, B, A, said=C, extra=EXTRA).marking(mark, on=True)
+    content = FORM.encode(kept.rm_id, kept, MAX_DOCUMENT)
+    assert FORM.decode(kept.rm_id, content) == kept
+    assert sorted(json.loads(unpack(content))["texts"]) == sorted([A, B, C, EXTRA])
+
+
+def test_old_revisions_are_left_out_where_all_are_too_large() -> None:
+    """A document keeps the revision in force, and as many before it as there is room for."""
+    noise = revisions_of("rm", *[text(f"q{number}") + "# " + random_text(number) for number in range(8)])
+    content = FORM.encode(noise.rm_id, noise, MAX_DOCUMENT)
+    assert len(content) <= MAX_DOCUMENT
+    found = FORM.decode(noise.rm_id, content)
+    assert found.current.number == 8
+    assert 1 <= len(found.kept) < 8
+
+
+def test_a_revision_that_is_too_large_alone_is_refused() -> None:
+    """The error names the size and the limit."""
+    huge = revisions_of("rm", text("q") + "# " + "".join(map(random_text, range(6))))
+    with pytest.raises(TooLarge, match=f"configuration of RM rm .* and the store takes {MAX_DOCUMENT}"):
+        FORM.encode(huge.rm_id, huge, MAX_DOCUMENT)
+
+
+def random_text(seed: int) -> str:
+    """Some 300,000 characters that cannot be packed into much less than half."""
+    return Random(seed).randbytes(150_000).hex()
+
+
+SPOILT: dict[str, Any] = {
+    "format": (3, "of format 2: another version has written it"),
+    "rm_id": ("other", "it belongs to RM other"),
+    "said": (9, "missing or wrong"),
+    "texts": ([], "missing or wrong"),
+    "revisions": ([], "not in order"),
+    "marks": ([{"kind": "moon"}], "missing or wrong"),
+}
+
+
+@pytest.mark.parametrize("field", SPOILT)
+def test_what_is_no_document_of_the_rm_is_damaged(field: str) -> None:
+    """The error says what is wrong."""
+    value, why = SPOILT[field]
+    kept = revisions_of("rm", A, B)
+    document = json.loads(unpack(FORM.encode(kept.rm_id, kept, MAX_DOCUMENT)))
+    with pytest.raises(Damaged, match=why):
+        FORM.decode(kept.rm_id, pack(json.dumps({**document, field: value}).encode()))
+    del document[field]
+    with pytest.raises(Damaged, match="missing or wrong"):
+        FORM.decode(kept.rm_id, pack(json.dumps(document).encode()))

@@ -16,7 +16,8 @@ from licorne_server.store.coordination import etcd as etcd_module
 from licorne_server.store.coordination import etcd_snapshots
 from licorne_server.store.coordination.etcd import EtcdStore
 from licorne_server.store.coordination.pb import etcd_pb2 as pb
-from licorne_server.store.coordination.store import Conflict, LeaseLost, Ownership, StoreError
+from licorne_server.store.coordination.store import LeaseLost, Ownership
+from licorne_server.store.documents.documents import Conflict, StoreError
 from support.coordination.backends import member, present, rm, until, watching
 from support.coordination.etcd import EtcdBackend
 from support.coordination.transport import KEEP_ALIVE, WATCH, Tap

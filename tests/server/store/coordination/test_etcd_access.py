@@ -12,7 +12,7 @@ from etcd3aio import Etcd3Client, PermissionType
 from licorne_server.process.coordination import Coordination
 from licorne_server.process.settings import SettingsError
 from licorne_server.store.coordination.etcd import EtcdStore
-from licorne_server.store.coordination.store import Conflict, StoreError
+from licorne_server.store.documents.documents import Conflict, StoreError
 from support.coordination.backends import member, present, rm, until, watching
 from support.coordination.etcd import EtcdServer
 from support.patience import PATIENCE

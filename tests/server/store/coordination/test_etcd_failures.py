@@ -14,7 +14,8 @@ from licorne_server.process.coordination import Coordination
 from licorne_server.store.coordination import etcd as etcd_module
 from licorne_server.store.coordination.etcd import EtcdStore
 from licorne_server.store.coordination.etcd_connection import Refused
-from licorne_server.store.coordination.store import Conflict, LeaseLost, StoreError
+from licorne_server.store.coordination.store import LeaseLost
+from licorne_server.store.documents.documents import Conflict, StoreError
 from licorne_server.testing.proxy import Proxy
 from support.coordination.backends import (
     claimed_at_last,
@@ -274,10 +275,8 @@ async def test_a_lease_ends_after_etcd_was_restarted_but_never_early(
         renewed = time.monotonic()
         await store.renew(A)
         fragile.restart()
-        started = time.monotonic()
         taken = await insisted(lambda: claimed_at_last(other, rm("one"), B.id))
         assert time.monotonic() - renewed >= short.lease
-        assert time.monotonic() - started < PATIENCE
         assert taken.epoch == 3
         assert await record(other, rm("one")) == taken
 

@@ -11,7 +11,7 @@ from licorne_server.process.settings import SettingsError
 from licorne_server.store.coordination.kubernetes import KubernetesStore
 from licorne_server.store.coordination.kubernetes.access import Access
 from licorne_server.store.coordination.secret import deployment_secret
-from licorne_server.store.coordination.store import Document, StoreError
+from licorne_server.store.documents.documents import Document, StoreError
 from support.coordination.api_cluster import NAMESPACE
 from support.coordination.api_server import TOKEN, ApiServer, served
 from support.coordination.backends import member
@@ -129,7 +129,7 @@ def test_no_credentials_at_all_are_told(tmp_path: Path) -> None:
     [
         ("kubernetes://licorne/Queues", "the name must have lower-case"),
         ("kubernetes://licorne/a/b", "the namespace must have lower-case"),
-        ("kubernetes://licorne", "outside of a pod name the namespace"),
+        ("kubernetes://licorne", "NAMESPACE/NAME was expected outside of a pod"),
     ],
 )
 def test_a_place_that_cannot_be_is_refused(tmp_path: Path, address: str, message: str) -> None:

@@ -12,7 +12,7 @@ from licorne_server.store.coordination.kubernetes import KubernetesStore
 from licorne_server.store.coordination.kubernetes import api as product
 from licorne_server.store.coordination.kubernetes.api import Turns
 from licorne_server.store.coordination.kubernetes.objects import KIND, RECORD
-from licorne_server.store.coordination.store import Conflict, Document, StoreError
+from licorne_server.store.documents.documents import Conflict, Document, StoreError
 from support.coordination.api_server import ApiServer, Fault
 from support.coordination.backends import insisted, member, present, rm, until, watching
 from support.coordination.kubernetes import KubernetesBackend

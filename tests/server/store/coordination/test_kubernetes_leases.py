@@ -8,7 +8,8 @@ import pytest
 from licorne_server.store.coordination.kubernetes import KubernetesStore
 from licorne_server.store.coordination.kubernetes.objects import ENDED
 from licorne_server.store.coordination.kubernetes.sightings import Sightings
-from licorne_server.store.coordination.store import Conflict, Document, LeaseLost, MemberId, Ownership
+from licorne_server.store.coordination.store import LeaseLost, MemberId, Ownership
+from licorne_server.store.documents.documents import Conflict, Document
 from support.coordination.api_server import ApiServer
 from support.coordination.backends import member, present, record, rm, until, watching
 from support.coordination.kubernetes import HandClock, KubernetesBackend

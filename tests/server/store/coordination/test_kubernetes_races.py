@@ -9,7 +9,8 @@ import pytest
 from licorne_core.values.ids import RmId
 from licorne_server.store.coordination.kubernetes import KubernetesStore
 from licorne_server.store.coordination.kubernetes.objects import read_rm_lease
-from licorne_server.store.coordination.store import LeaseLost, MemberId, Ownership, StoreError
+from licorne_server.store.coordination.store import LeaseLost, MemberId, Ownership
+from licorne_server.store.documents.documents import StoreError
 from support.coordination.api_server import ApiServer
 from support.coordination.backends import member, rm
 from support.coordination.kubernetes import HandClock, KubernetesBackend

@@ -5,14 +5,8 @@ import pytest
 from licorne_core.values.ids import RmId
 from licorne_server.store.coordination import local_records
 from licorne_server.store.coordination.local_records import Records
-from licorne_server.store.coordination.store import (
-    MAX_DOCUMENT,
-    Conflict,
-    LeaseLost,
-    Member,
-    MemberId,
-    StoreError,
-)
+from licorne_server.store.coordination.store import LeaseLost, Member, MemberId
+from licorne_server.store.documents.documents import Conflict, StoreError
 
 LEASE = 6.0
 
@@ -71,10 +65,11 @@ def test_watchers_are_not_woken_by_load_alone() -> None:
 
 def test_counts_go_on_above_the_start() -> None:
     """A supervisor that starts anew gives no epoch and no revision of an earlier one."""
-    records = Records(1_000)
+    records = Records()
+    records.begin(1_000)
     records.join(A, LEASE, 0.0)
-    assert records.claim(A.id, RM, A.id, None, 0, 0.0).epoch == 1_001
-    assert records.compare_and_set("shared/one", b"", 0) > 1_000
+    claimed = records.claim(A.id, RM, A.id, None, 0, 0.0)
+    assert (claimed.epoch, claimed.revision) == (1_001, 1_001)
 
 
 def test_of_too_many_records_the_one_released_first_goes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,26 +87,10 @@ def test_of_too_many_records_the_one_released_first_goes(monkeypatch: pytest.Mon
     assert records.claim(A.id, RmId("first"), A.id, None, 0, 0.0).epoch == 72
 
 
-def test_members_and_documents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond its bounds the store says so, and what is there stays."""
+def test_members_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound the store says so, and who is there stays."""
     monkeypatch.setattr(local_records, "MAX_MEMBERS", 1)
-    monkeypatch.setattr(local_records, "MAX_BYTES", 8)
     records = joined(A)
     with pytest.raises(StoreError, match="1 members"):
         records.join(B, LEASE, 0.0)
-    revision = records.compare_and_set("key", b"12345", 0)
-    with pytest.raises(StoreError, match="8 bytes"):
-        records.compare_and_set("key", b"123456", revision)
-    with pytest.raises(StoreError, match="8 bytes"):
-        records.compare_and_set("other", b"", 0)
-    with pytest.raises(ValueError, match="'key'"):
-        records.compare_and_set("key", bytes(MAX_DOCUMENT + 1), revision)
-    with pytest.raises(ValueError, match="1024 characters"):
-        records.compare_and_set("k" * 1_025, b"", 0)
-    assert records.read("key").value == b"12345"
-    monkeypatch.setattr(local_records, "MAX_BYTES", 100)
-    monkeypatch.setattr(local_records, "MAX_DOCUMENTS", 1)
-    with pytest.raises(StoreError, match="1 documents"):
-        records.compare_and_set("k", b"", 0)
-    records.compare_and_set("key", None, revision)
-    records.compare_and_set("k", b"1234567", 0)
+    assert set(records.snapshot(0.0).members) == {A.id}

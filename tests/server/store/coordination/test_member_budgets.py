@@ -21,7 +21,9 @@ from licorne_server.rms.budgets.escrow import BUDGETS
 from licorne_server.rms.budgets.members import PAUSE
 from licorne_server.rms.budgets.slices import Escrowed, decode
 from licorne_server.store.coordination.ownership import Alone
-from licorne_server.store.coordination.store import Conflict, Document, Member, MemberId, Ownership, Snapshot
+from licorne_server.store.coordination.store import Member, MemberId, Ownership, Snapshot
+from licorne_server.store.documents import documents as interface
+from licorne_server.store.documents.documents import Conflict, Document, StoreError
 from licorne_server.testing import VirtualClock
 from support.peers.shim import FREE_PLANS, LOOPBACK, Shim, ask, connected, hang_up, info_of, new_allocations
 
@@ -29,7 +31,7 @@ T = TypeVar("T")
 TEXT = "budgets: [{name: company, limit: {vcore: 1000m}, members: [{rm: '*'}]}]"
 
 
-class Documents:
+class Documents(interface.Documents):
     """A store of documents alone."""
 
     lease = 1.0
@@ -62,6 +64,28 @@ class Documents:
     def budget(self) -> Escrowed:
         """The document of the budget."""
         return decode(self.documents[f"{BUDGETS}company"].value)
+
+
+class Mute(Documents):
+    """The same; no answer comes to some writes, of which some are carried out, and to later reads."""
+
+    carries_out, answers = True, True
+    lost = False
+
+    async def read(self, key: str) -> Document:
+        """See `Store`."""
+        if self.lost and not self.answers:
+            raise StoreError("no answer")
+        return await super().read(key)
+
+    async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
+        """See `Store`."""
+        if key != KEY:
+            return await super().compare_and_set(key, value, revision)
+        if self.carries_out:
+            await super().compare_and_set(key, value, revision)
+        self.lost = True
+        raise StoreError("no answer")
 
 
 class ReadTogether(Documents):
@@ -186,6 +210,31 @@ async def test_two_members_share_a_budget(store: Documents) -> None:
         assert here == {"near": (True, held["near"]), "far": (False, 200)}
         [want] = [held.wanted for held in budget.holdings if held.rm_id == "far"]
         assert 200 <= want["vcore"] <= 400, "a want is published within a factor of two"
+
+
+@pytest.mark.parametrize(
+    ("carries_out", "answers", "text"),
+    [
+        (True, True, ""),
+        (False, True, "the budgets were not stored, so that nothing was changed: no answer"),
+        (True, False, "the store does not answer, and the budgets may have been changed: no answer"),
+    ],
+)
+async def test_after_a_lost_answer_it_is_said_what_is_known(
+    carries_out: bool, answers: bool, text: str
+) -> None:
+    """A stored change is in force; otherwise the refusal does not say more than the store has said."""
+    store = Mute()
+    store.carries_out, store.answers = carries_out, answers
+    async with member(store, "m1", VirtualClock()) as server, connected(server) as channel:
+        change = AdminStub(channel).UpdateBudgets(pb.UpdateBudgetsRequest(budgets=TEXT))
+        if not text:
+            assert (await change).changed
+            assert server.budgets.definition.definition.text == TEXT
+            return
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await change
+        assert refused.value.details() == text
 
 
 async def test_members_that_start_together_have_one_definition(tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from licorne_core.values.ids import RmId
-from licorne_server.store.coordination.moving import MOVES, Guard
-from licorne_server.store.coordination.store import Conflict, Document, Member, MemberId
+from licorne_server.store.coordination.moving import FREE_SECONDS, MOVES, Guard
+from licorne_server.store.coordination.snapshots import GONE_SECONDS
+from licorne_server.store.coordination.store import Member, MemberId
+from licorne_server.store.documents.documents import Conflict, Document
 from support.coordination.deployment import Deployment, Node
 
 Deploy = Callable[..., Deployment]
@@ -112,6 +114,25 @@ def test_two_members_that_see_the_guard_free_take_it_once(deploy: Deploy) -> Non
     deployment.pass_time(10.0)
     assert set(refused) == {MOVES}
     assert sum(len(node.handed_over) for node in deployment.nodes) == 1
+
+
+def test_a_dead_member_is_missed_and_its_rms_are_freed_in_the_end(deploy: Deploy) -> None:
+    """It keeps its name until one of that name is back, or for ten minutes; then nobody owns its RMs."""
+    for is_back in (False, True):
+        deployment = deploy("a:1", "b:1")
+        first, second = deployment.nodes
+        rms = [rm_id for rm_id in RMS if isinstance(first.take(rm_id), int)]
+        dead = first.member.me()
+        first.loop.end()
+        deployment.pass_time(20.0)
+        [gone] = second.member.gone.values()
+        assert (gone.member.id, gone.member.name, gone.is_over) == (dead, "a:1", False)
+        assert {deployment.record(rm_id).owner for rm_id in rms} == {dead}
+        if is_back:
+            deployment.add("a:1")
+        deployment.pass_time(10.0 + (FREE_SECONDS if is_back else GONE_SECONDS))
+        assert {deployment.record(rm_id).owner for rm_id in rms} == {""}
+        assert second.member.gone == {}
 
 
 def test_the_guard_forgets_what_may_move_again() -> None:

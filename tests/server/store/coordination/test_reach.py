@@ -1,9 +1,9 @@
 """RMs are sent to owners that answer."""
 
 import asyncio
-import socket
 
 from licorne_server.store.coordination.reach import FRESH_SECONDS, Reach
+from support.docs.commands import free_port
 from support.peers.shim import eventually
 
 
@@ -15,14 +15,6 @@ class Clock:
     def __call__(self) -> float:
         """Seconds."""
         return self.time
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 async def test_a_member_that_listens_may_answer() -> None:

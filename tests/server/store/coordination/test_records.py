@@ -22,7 +22,8 @@ from licorne_server.store.coordination.records import (
     write_member,
     write_ownership,
 )
-from licorne_server.store.coordination.store import Conflict, Member, MemberId, Ownership
+from licorne_server.store.coordination.store import Member, MemberId, Ownership
+from licorne_server.store.documents.documents import Conflict
 from support.coordination.backends import member, rm
 
 NOBODY = MemberId("")

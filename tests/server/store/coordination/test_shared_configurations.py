@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
-from random import Random
 
 import grpc
 import pytest
@@ -19,12 +18,11 @@ from licorne.v1.state_pb2 import ListRmsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.config import load
 from licorne_core.values.ids import NodeId, PartitionName, RmId
-from licorne_server.store.configurations.revisions import Damaged, Revisions, Source
-from licorne_server.store.configurations.shared import pack, unpack
-from licorne_server.store.coordination.store import MAX_DOCUMENT
+from licorne_server.store.configurations.revisions import Source
+from licorne_server.store.documents.documents import Conflict
 from support.peers.members import SECRET, Deployment, Documents, members
 from support.peers.shim import Shim, application, connected
-from support.server.configuring import A, Admin, B, C, refusal, text
+from support.server.configuring import A, Admin, B, C, refusal
 
 PARTITION = PartitionName("[rm]default")
 
@@ -84,7 +82,7 @@ async def test_an_operator_is_answered_when_the_act_is_stored(two: Deployment) -
             partial(admin.SetQueueStopped, SetQueueStoppedRequest(rm_id="rm", queue="root.a", stopped=True)),
             partial(admin.HoldApplication, app),
         ):
-            store.open.clear()
+            store.writable.clear()
             store.waiting.clear()
             answer = asyncio.ensure_future(act())
             await store.waiting.wait()
@@ -92,7 +90,7 @@ async def test_an_operator_is_answered_when_the_act_is_stored(two: Deployment) -
             await StateStub(channel).ListRms(ListRmsRequest())
             assert not answer.done()
             before = dict(store.documents)
-            store.open.set()
+            store.writable.set()
             await answer
             assert store.documents != before
 
@@ -110,10 +108,11 @@ async def test_a_former_owner_stores_nothing(two: Deployment) -> None:
         after = a.changes.configurations.after_change(
             a.changes.configurations.get("rm"), load(C), Source.OPERATOR, by="ann"
         )
-        with pytest.raises(OSError, match="RM rm has another owner"):
-            await a.changes.configurations.keeper.prepare(after)
-        a.changes.configurations.keeper.save(after)
-        await a.changes.configurations.keeper.close()
+        stored = a.changes.configurations.stored
+        with pytest.raises(Conflict, match="RM rm has another owner"):
+            await stored.prepare(after.rm_id, after)
+        stored.save(after.rm_id, after)
+        await stored.close()
         assert two.stores[SECRET].documents == before
 
 
@@ -123,42 +122,5 @@ async def test_forgotten_revisions_are_deleted_from_the_store(two: Deployment) -
         await Shim(channel).register(A)
         await Admin(channel).apply(B)
         await AdminStub(channel).ForgetRm(ForgetRmRequest(rm_id="rm"))
-        await two.servers["a"].changes.configurations.keeper.close()
+        await two.servers["a"].changes.configurations.stored.close()
         assert [key for key in two.stores[SECRET].documents if key.startswith("configurations/")] == []
-
-
-def revisions(*texts: str) -> Revisions:
-    """Revisions of these texts."""
-    made = Revisions(rm_id=RmId("rm"))
-    for number, one in enumerate(texts):
-        made = made.adding(load(one), Source.OPERATOR, time=number, by="ann")
-    return made
-
-
-def test_old_revisions_are_left_out_where_all_are_too_large() -> None:
-    """A document keeps the revision in force, and as many before it as there is room for."""
-    noise = [text(f"q{number}") + "# " + random_text(number) for number in range(8)]
-    found = unpack(RmId("rm"), pack(revisions(*noise)))
-    assert found.current.number == 8
-    assert 1 <= len(found.kept) < 8
-
-
-def test_a_revision_that_is_too_large_alone_is_refused() -> None:
-    """The error names the size and the limit."""
-    huge = text("q") + "# " + "".join(map(random_text, range(6)))
-    with pytest.raises(OSError, match=f"and the store takes {MAX_DOCUMENT - 256}"):
-        pack(revisions(huge))
-
-
-@pytest.mark.parametrize("data", [b"", b"x", pack(revisions(A))[:-3]])
-def test_damaged_documents_are_found(data: bytes) -> None:
-    """What is no document of the RM is told apart from one."""
-    with pytest.raises(Damaged):
-        unpack(RmId("rm"), data)
-    with pytest.raises(Damaged, match="belongs to RM rm"):
-        unpack(RmId("other"), pack(revisions(A)))
-
-
-def random_text(seed: int) -> str:
-    """Some 300,000 characters that cannot be packed into much less than half."""
-    return Random(seed).randbytes(150_000).hex()

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from licorne_server.store.coordination.store import Conflict, LeaseLost, MemberId, Ownership, Store
+from licorne_server.store.coordination.store import LeaseLost, MemberId, Ownership, Store
+from licorne_server.store.documents.documents import Conflict
 from support.coordination.backends import (
     SHORT,
     claimed_at_last,

@@ -16,6 +16,7 @@ from soak.rm import SoakRm
 from support.coordination.backends import until, watching
 from support.coordination.etcd import EtcdServer
 from support.server.server_process import ForkedServer
+from support.server.settings_file import settings_file
 
 pytestmark = pytest.mark.needs("etcd")
 
@@ -38,7 +39,7 @@ async def test_members_of_two_versions_share_rms_while_each_is_replaced() -> Non
         etcd = stack.enter_context(EtcdServer())
         reader = EtcdStore(etcd.options(PREFIX))
         stack.push_async_callback(reader.close)
-        flags = ("--coordination", f"etcd://{etcd.target}/{PREFIX}", "--lease", "3")
+        flags = settings_file(coordination={"store": f"etcd://{etcd.target}/{PREFIX}", "lease": 3})
         members = [await stack.enter_async_context(ForkedServer(*flags, protocols=OLD)) for _ in range(3)]
         foreign = await stack.enter_async_context(ForkedServer(*flags, protocols=FOREIGN))
         line = await stack.enter_async_context(Balancer([member.target for member in members]))

@@ -8,6 +8,7 @@ from soak.chaos import CONFIG, agree
 from soak.rm import SoakRm
 from support.coordination.etcd import EtcdServer
 from support.server.server_process import ForkedServer
+from support.server.settings_file import settings_file
 
 pytestmark = pytest.mark.needs("etcd")
 
@@ -16,7 +17,7 @@ async def test_members_know_each_other_after_their_store_was_wiped() -> None:
     """A member that starts on the wiped store makes a secret of its own; all others take it over, and
     each member has the books of RMs of the others again."""
     with EtcdServer() as etcd:
-        flags = ("--coordination", f"etcd://{etcd.target}/wiped", "--lease", "3")
+        flags = settings_file(coordination={"store": f"etcd://{etcd.target}/wiped", "lease": 3})
         async with (
             ForkedServer(*flags) as one,
             ForkedServer(*flags) as other,

@@ -15,7 +15,6 @@ from licorne.v1 import session_pb2 as sp
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config import load
 from licorne_core.messages.commands import UpdateAllocations
-from licorne_core.messages.effects import ConfigurationRefused
 from licorne_core.values.ids import RmId
 from licorne_server.process.clock import SystemClock
 from licorne_server.process.fair import TimeSlices
@@ -159,7 +158,7 @@ async def test_a_defect_of_the_traces_ends_them_and_nothing_else() -> None:
         tracer = traced.server.tracing
         assert tracer is not None
         with capture_logs() as lines:
-            tracer.turned(None, 0.0, [])  # type: ignore[arg-type]
+            tracer.saw(None, None, 0.0, None)  # type: ignore[arg-type]
             assert tracer.defects.failed
             await shim.ask(calls[0], traced_ask("k"))
             assert await new_allocations(calls[0], 1) == {"k": "n0"}
@@ -176,8 +175,8 @@ async def test_a_defect_around_a_configuration_is_nobody_elses() -> None:
     async with tracing() as traced:
         tracer = traced.server.tracing
         assert tracer is not None
-        with capture_logs() as lines, tracer.configurations.configuring([]):  # type: ignore[arg-type]
-            tracer.told([ConfigurationRefused(rm_id=RmId("rm"), reason="r")])
+        with capture_logs() as lines, tracer.configurations.configuring(RmId("rm")):
+            tracer.saw(None, [object()], 0.0, None)  # type: ignore[list-item]
         assert tracer.defects.failed
         with tracer.configurations.reloading():
             pass
@@ -196,7 +195,7 @@ async def test_a_defect_of_looks_at_asks_is_logged_and_ends_the_traces() -> None
     tracer.start()
     with capture_logs() as lines:
         wanted = AskReader("rm").read(ask("k").SerializeToString())
-        await tracer.asked(RmId("rm"), UpdateAllocations(rm_id=RmId("rm"), asks=[wanted]))
+        tracer.asked(RmId("rm"), UpdateAllocations(rm_id=RmId("rm"), asks=[wanted]))
         await eventually(lambda: tracer.defects.failed)
     await tracer.stop()
     assert [line["log_level"] for line in lines] == ["error"]

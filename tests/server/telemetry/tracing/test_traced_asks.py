@@ -10,11 +10,11 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import admin_pb2 as ap
 from licorne.v1 import session_pb2 as sp
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_core.messages.commands import ReleaseRequest, UpdateAllocations
-from licorne_core.values.ids import AllocationKey, AppId, RmId
-from licorne_server.telemetry.tracing.ask_spans import MAX_RESOURCES, UNKNOWN_SECONDS
-from licorne_server.telemetry.tracing.followed import MAX_OF_RM
-from licorne_server.telemetry.tracing.tracing import MAX_EVENTS
+from licorne_core.messages.commands import UpdateAllocations
+from licorne_core.values.ids import RmId
+from licorne_server.telemetry.tracing.ask_spans import MAX_OF_RM, MAX_RESOURCES
+from licorne_server.telemetry.tracing.looking import UNKNOWN_SECONDS
+from licorne_server.telemetry.tracing.spans import MAX_EVENTS
 from licorne_server.testing import VirtualClock
 from support.peers.shim import (
     Call,
@@ -68,6 +68,13 @@ def shim(channel: grpc.aio.Channel) -> Shim:
     return Shim(channel)
 
 
+def closed(node_id: str, **amounts: int) -> si.NodeInfo:
+    """A node to create that takes no asks."""
+    made = node(node_id, **amounts)
+    made.action = si.NodeInfo.CREATE_DRAIN
+    return made
+
+
 async def cluster(shim: Shim, *, vcore: int = 300, metadata: Any = ()) -> tuple[Call, Call]:
     """An RM with the application `app` in a queue of so many milli-cores, and no node.
 
@@ -84,10 +91,10 @@ async def test_an_ask_is_a_span_in_the_trace_of_its_caller(traced: Traced, shim:
     calls = await cluster(shim)
     await shim.ask(calls[0], traced_ask("k", vcore=200, priority=7))
     await traced.reason("rm", "k", "PARTITION_NOT_SCHEDULING")
-    await shim.nodes(calls[1], node("small", vcore=150), node("little", vcore=150))
+    await shim.nodes(calls[1], node("small", vcore=150), closed("other", vcore=1000))
     await traced.reason("rm", "k", "NO_NODE_FITS")
     admin: Any = AdminStub(shim.channel)
-    for vcore, reason in ((150, "QUEUE_MAX_EXCEEDED"), (300, "NO_NODE_FITS")):
+    for vcore, reason in ((150, "NEVER_FITS"), (300, "NO_NODE_FITS")):
         config = QUEUES.format(vcore=vcore)
         await admin.UpdateConfiguration(ap.UpdateConfigurationRequest(rm_id="rm", config=config))
         await traced.reason("rm", "k", reason)
@@ -100,7 +107,7 @@ async def test_an_ask_is_a_span_in_the_trace_of_its_caller(traced: Traced, shim:
     assert reasons(span) == [
         "PARTITION_NOT_SCHEDULING",
         "NO_NODE_FITS",
-        "QUEUE_MAX_EXCEEDED",
+        "NEVER_FITS",
         "NO_NODE_FITS",
     ]
     assert about(span) == {
@@ -224,27 +231,6 @@ async def test_an_ask_that_its_rm_takes_back_ends(traced: Traced, shim: Shim) ->
     assert outcomes == {"a": "released", "b": "gone", "c": "gone", "d": "rm gone"}
 
 
-@pytest.mark.parametrize(("is_carried_out", "outcome"), [(False, "released"), (True, "gone")])
-async def test_what_is_found_gone_while_its_rm_gives_it_back_is_released(
-    traced: Traced, shim: Shim, is_carried_out: bool, outcome: str
-) -> None:
-    """An ask found gone during its release ends as released."""
-    calls = await cluster(shim)
-    await shim.ask(calls[0], traced_ask("k"))
-    await traced.reason("rm", "k", "PARTITION_NOT_SCHEDULING")
-    release = ReleaseRequest(app_id=AppId("app"), key=AllocationKey("k"))
-    command = UpdateAllocations(rm_id=RmId("rm"), releases=[release])
-    tracing = traced.server.tracing
-    assert tracing is not None
-    await tracing.asked(RmId("rm"), command)
-    if is_carried_out:
-        tracing.carried_out(RmId("rm"), command)
-    remove = [si.RemoveApplicationRequest(applicationID="app")]
-    await shim.open("UpdateApplication").send(si.ApplicationRequest(rmID="rm", remove=remove))
-    [span] = await traced.ended()
-    assert about(span)["outcome"] == outcome
-
-
 async def test_what_runs_already_and_what_is_sent_again_has_no_second_span(
     traced: Traced, shim: Shim
 ) -> None:
@@ -304,7 +290,7 @@ async def test_an_ask_that_never_gets_to_the_core_ends() -> None:
         tracer = traced.server.tracing
         assert tracer is not None
         lost = rm.reader.read(traced_ask("lost").SerializeToString())
-        await tracer.asked(rm.rm_id, UpdateAllocations(rm_id=rm.rm_id, asks=[lost]))
+        tracer.asked(rm.rm_id, UpdateAllocations(rm_id=rm.rm_id, asks=[lost]))
         await clock.advance(UNKNOWN_SECONDS - 1)
         assert not traced.spans()
         await clock.advance(3)
@@ -329,11 +315,11 @@ async def test_so_many_asks_are_followed_and_no_more(traced: Traced, shim: Shim)
 async def test_the_last_changes_of_an_ask_that_waits_for_long_are_kept(traced: Traced, shim: Shim) -> None:
     """A span keeps its last events, in bounded memory."""
     calls = await cluster(shim)
-    await shim.nodes(calls[1], node("small", vcore=150), node("little", vcore=150))
+    await shim.nodes(calls[1], node("small", vcore=150), closed("other", vcore=1000))
     await shim.ask(calls[0], traced_ask("k", vcore=200))
     await traced.reason("rm", "k", "NO_NODE_FITS")
     admin: Any = AdminStub(shim.channel)
-    ways = ((150, "QUEUE_MAX_EXCEEDED"), (300, "NO_NODE_FITS")) * (MAX_EVENTS // 2 + 1)
+    ways = ((150, "NEVER_FITS"), (300, "NO_NODE_FITS")) * (MAX_EVENTS // 2 + 1)
     for vcore, reason in ways:
         config = QUEUES.format(vcore=vcore)
         await admin.UpdateConfiguration(ap.UpdateConfigurationRequest(rm_id="rm", config=config))
@@ -341,8 +327,22 @@ async def test_the_last_changes_of_an_ask_that_waits_for_long_are_kept(traced: T
     await shim.nodes(calls[1], node("large", vcore=1000))
     [span] = await traced.ended()
     assert len(span.events) == MAX_EVENTS
+    assert span.dropped_events >= len(ways) - MAX_EVENTS
     last = [reason for reason in reasons(span) if reason in {name for _, name in ways}]
     assert last == [name for _, name in ways][-len(last) :]
+
+
+async def test_asks_of_an_rm_that_is_gone_end_with_it(traced: Traced, shim: Shim) -> None:
+    """Each span ends at the removal of its RM, and no ask of it is followed any more."""
+    calls = await cluster(shim)
+    await shim.ask(calls[0], *(traced_ask(f"k{n}", vcore=1) for n in range(50)))
+    tracer = traced.server.tracing
+    assert tracer is not None
+    await eventually(lambda: tracer.counts.followed == 50)
+    tracer.forget(RmId("rm"))
+    assert {about(span)["outcome"] for span in await traced.ended(50)} == {"rm gone"}
+    assert tracer.counts.followed == 0
+    assert not tracer.asks.has(RmId("rm"))
 
 
 async def test_an_ask_that_wants_very_much_has_some_of_it_in_its_span(traced: Traced, shim: Shim) -> None:

@@ -112,7 +112,7 @@ class Growth:
 
     @property
     def deciding(self) -> Curve:
-        """The cost of an allocation."""
+        """The cost of an allocation, by size."""
         return self._curve([point.us_per_allocation for point in self.points])
 
     @property

@@ -48,7 +48,7 @@ OLD_ENOUGH = 5.0
 
 
 def nodes(size: int, work: int) -> World:
-    """Nodes with room."""
+    """A world with `size` nodes that have room for all asks."""
     world = World(config([leaf()]))
     world.add_nodes(size)
     world.waiting = asks_of(running(world, [application("app")]), work)

@@ -20,7 +20,7 @@ HEADING = (
 )
 COLUMNS = 5
 WIDTH, HEIGHT = 2.3, 1.95
-"""Inches of each."""
+"""Size of each of the small pictures, in inches."""
 
 BOTTOM, TOP = 0.5, 4.0
 """Factors at the edges. For a line that leaves at the top, the factor beside the name has its end."""

@@ -27,7 +27,7 @@ def table(growths: Iterable[Growth]) -> list[list[str]]:
 
 
 def line(growth: Growth) -> list[str]:
-    """The cells of a dimension."""
+    """The cells of the line for one dimension."""
     points, taking = growth.points, growth.taking
     asks = [NOTHING] * len(points)
     if taking is not None:

@@ -197,7 +197,7 @@ def place(world: World) -> None:
 
 
 def numbered(name: str, count: int) -> list[str]:
-    """Numbered names."""
+    """`count` names that sort by their numbers."""
     return [f"{name}-{number:06}" for number in range(count)]
 
 
@@ -209,7 +209,7 @@ def application(
 
 
 def ask(app: str, key: str, ask_class: AskClass, **more: Any) -> Ask:
-    """An ask."""
+    """An ask with the id of its application in its key."""
     return Ask(key=AllocationKey(f"{app}-{key}"), app_id=AppId(app), ask_class=ask_class, **more)
 
 

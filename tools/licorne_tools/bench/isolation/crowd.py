@@ -51,7 +51,7 @@ class Crowd(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """So many RMs, each with so many nodes that have room for so many asks."""
+    """A number of RMs, each with a number of nodes that have room for a number of asks."""
 
     rms: int
     nodes: int
@@ -95,7 +95,7 @@ class InGo:
     program: Program
 
     async def ask(self, rms: int, number: int, rate: float) -> Asked:
-        """As `Crowd` says."""
+        """Let the RMs of the Go program ask (see `Crowd`)."""
         answer = await self.program.answer(json.dumps({"rms": rms, "asks": number, "rate": rate}).encode())
         found = json.loads(answer)
         return Asked(waits=[wait / 1e6 for wait in found["waits_us"]], cpu=found["cpu"])
@@ -103,7 +103,7 @@ class InGo:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """An RM and its unsent asks."""
+    """An RM and the asks that it has yet to send."""
 
     rm: Rm
     asks: Iterator[Allocation]
@@ -117,12 +117,12 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class InPython:
-    """RMs in this process."""
+    """A crowd of RMs in this process."""
 
     members: Sequence[Member]
 
     async def ask(self, rms: int, number: int, rate: float) -> Asked:
-        """As `Crowd` says. The RMs begin one after the other."""
+        """Let the RMs ask (see `Crowd`); they begin one after the other."""
         apart, before = 1 / rate / rms, time.process_time()
         trickles = (member.trickle(number, rate, apart * i) for i, member in enumerate(self.members[:rms]))
         waits = list(chain.from_iterable(await asyncio.gather(*trickles)))

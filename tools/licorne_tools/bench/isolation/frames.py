@@ -36,7 +36,7 @@ HELD, HELD_BYTES = 100, 4 * 1024 * 1024
 DRIPPING = 4
 GET_SERVER = "/licorne.v1.State/GetServer"
 PREFIX = struct.Struct("!BI")
-"""What is before a message of gRPC: it is not compressed, and so long."""
+"""Prefix of a gRPC message: not compressed, and its length."""
 MOST_BYTES = 8 * 1024 * 1024
 
 
@@ -89,7 +89,7 @@ class Peer:
         self._initial = USUAL_WINDOW
         self._room = asyncio.Event()
         self.settled = asyncio.Event()
-        """Set when the server has told its settings."""
+        """Set when the server has sent its settings."""
         writer.write(PREFACE + frame(SETTINGS))
 
     def begin(self, stream: int, block: bytes, flags: int = 0) -> bytes:
@@ -173,7 +173,7 @@ async def at_once(site: Site, connections: Iterable[Acting]) -> None:
 
 
 def metadata(connections: int) -> Callable[[Site], AsyncIterator[Act]]:
-    """Calls with costly metadata over so many connections."""
+    """Calls with costly metadata over a number of connections."""
 
     async def act(site: Site, peer: Peer) -> None:
         block = head(GET_SERVER) + costly(first=True)

@@ -74,7 +74,7 @@ class Line:
 
 
 def attacks(names: Iterable[str], setting: Setting) -> Iterator[Line]:
-    """A line for each attack."""
+    """One line of the bench for each of the named attacks."""
     for name in names:
         yield Line(name, ATTACKS[name].about, setting, partial(beside, setting, name), holds_beside)
 
@@ -182,7 +182,7 @@ async def measured(name: str, server: ServerProcess, asking: Awaitable[Asked]) -
 
 
 def flood_shape(percent: int) -> Scenario:
-    """The shape of the flood."""
+    """The load of the flood: the given percentage of `FLOOD_PODS`."""
     return SCENARIOS["tworms"].scaled(pods=max(1, FLOOD_PODS * percent // 100))
 
 

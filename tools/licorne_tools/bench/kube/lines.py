@@ -1,9 +1,9 @@
-"""What is measured: so many pods of a shape, at a pace, on so many nodes."""
+"""Measured loads: a number of pods of a shape, at a rate, on a number of nodes."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from licorne_tools.kube.schedulers import Kind
+from licorne_tools.kube.schedulers import SchedulerKind
 
 SHAPES: Mapping[str, str] = {
     "pods": "plain pods, which the load creates itself",
@@ -43,7 +43,7 @@ class Line:
 
     @property
     def zones(self) -> int:
-        """So many zones, none of them empty."""
+        """Number of zones, none of them empty."""
         return min(ZONES, self.nodes)
 
 
@@ -53,7 +53,7 @@ LINES = (
     *(Line("pods", 500, 1_000, rate) for rate in (50, 100, 200)),
     *(Line(shape, 500, 2_000) for shape in SHAPES if shape != "pods"),
 )
-"""All that has a goal."""
+"""All lines for which there is a goal."""
 
 
 def lines(shape: str, rate: int, nodes: int | None, pods: int | None) -> list[Line]:
@@ -68,11 +68,11 @@ def every(nodes: int | None, pods: int | None) -> list[Line]:
     return list(dict.fromkeys(scaled))
 
 
-TURN = (Kind.KUBE, Kind.LICORNE, Kind.OLDER)
+TURN = (SchedulerKind.KUBE, SchedulerKind.LICORNE, SchedulerKind.OLDER)
 """The schedulers, in the order of the first run."""
 
 
-def turns(kinds: tuple[Kind, ...], runs: int) -> Iterator[tuple[int, Kind]]:
+def turns(kinds: tuple[SchedulerKind, ...], runs: int) -> Iterator[tuple[int, SchedulerKind]]:
     """The scheduler of each turn, with the number of the run from 1.
 
     The order is reversed with each run, as a machine that becomes slower would be to the disadvantage of

@@ -13,10 +13,10 @@ from licorne_tools.bench.kube.calls import Calls, dispatched, failed, requests
 from licorne_tools.bench.kube.lines import Line
 from licorne_tools.bench.programs import process_of
 from licorne_tools.bench.report import Run
-from licorne_tools.kube.api import Json, Refused
+from licorne_tools.kube.api import ApiRefused, Json
 from licorne_tools.kube.plane import Options, Plane, running_plane, write_kubeconfig
 from licorne_tools.kube.programs import API_SERVER, CONTROLLERS, ETCD, KWOK, LOAD, built
-from licorne_tools.kube.schedulers import NAMESPACE, Kind, Scheduler, begin
+from licorne_tools.kube.schedulers import NAMESPACE, Scheduler, SchedulerKind, begin
 
 USER, GROUP = "bench-scheduler", "bench-schedulers"
 """The user of the schedulers. Its calls fall under a FlowSchema of its name."""
@@ -25,7 +25,7 @@ TAIL_SECONDS = 5.0
 long again the cluster counts as idle."""
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 60
-"""A run ends when no pod was bound for so long."""
+"""A run ends when no pod was bound for this time, in seconds."""
 ZONE, TAINT = "topology.kubernetes.io/zone", "licorne.dev/bench"
 PRIORITIES = {"bench-low": 100, "bench-middle": 1_000, "bench-high": 10_000}
 """Priority classes, which the load knows by name."""
@@ -101,7 +101,7 @@ async def dress(plane: Plane, line: Line) -> None:
 
 
 async def allow(plane: Plane) -> None:
-    """Let the account do all; its calls are counted apart, and wait for nobody else's."""
+    """Let the account do all; its calls are counted separately, and wait for no other calls."""
     rbac = "rbac.authorization.k8s.io"
     binding = {
         "metadata": {"name": GROUP},
@@ -135,7 +135,7 @@ async def allow(plane: Plane) -> None:
 
 
 async def one_run(
-    bench: Bench, line: Line, kind: Kind, name: str, idle_seconds: float, progress: Progress
+    bench: Bench, line: Line, kind: SchedulerKind, name: str, idle_seconds: float, progress: Progress
 ) -> Found:
     """Make a run with a scheduler, which is started for it; `name` is that of the load.
 
@@ -188,12 +188,12 @@ async def measured(
 
 
 def rate(number: float, seconds: float) -> float:
-    """So many a second; 0 if there was no time, as none was counted."""
+    """Rate per second; 0 if nothing was counted and no time passed."""
     return number / seconds if seconds else 0.0
 
 
 def spent(plane: Plane, scheduler: Scheduler) -> dict[str, float]:
-    """Seconds of CPU so far."""
+    """CPU seconds that the processes have used so far, by figure."""
     seconds = plane.processes.cpu_seconds
     own, server = scheduler.cpu_seconds(plane), seconds(API_SERVER)
     return {
@@ -230,10 +230,10 @@ async def loaded(bench: Bench, line: Line, scheduler: str, name: str) -> Json:
 
 
 async def clean(plane: Plane) -> None:
-    """Delete what was made, and wait until it is gone.
+    """Delete all created objects, and wait until they no longer exist.
 
     Raises:
-        BenchError: something is not gone after a long time.
+        BenchError: an object still exists after a long time.
     """
     async with limited(CLEAN_SECONDS, failure="what was made is not gone after"):
         while [path for path in MADE if (await plane.api.get(path, limit="1"))["items"]]:
@@ -247,6 +247,6 @@ async def delete_some(plane: Plane, path: str) -> None:
     options = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
     try:
         await plane.api.request("DELETE", path, options, query={"limit": str(DELETED_AT_ONCE)})
-    except Refused as error:
+    except ApiRefused as error:
         if error.status < SERVER_ERROR:
             raise

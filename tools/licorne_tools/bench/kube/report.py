@@ -21,13 +21,16 @@ from licorne_tools.bench.report import (
     times,
 )
 from licorne_tools.kube.programs import VERSION
-from licorne_tools.kube.schedulers import Kind
+from licorne_tools.kube.schedulers import SchedulerKind
 
-PAGE = "kubernetes.md"
 TITLE = "Beside kube-scheduler"
-NAMES = {Kind.KUBE: "kube-scheduler", Kind.LICORNE: "Licorne", Kind.OLDER: "Older core"}
-BASE = Kind.KUBE
-"""Ratios are to this one."""
+NAMES = {
+    SchedulerKind.KUBE: "kube-scheduler",
+    SchedulerKind.LICORNE: "Licorne",
+    SchedulerKind.OLDER: "Older core",
+}
+BASE = SchedulerKind.KUBE
+"""The scheduler to which all ratios are taken."""
 MEASURES = {
     "created a second": "created_per_second",
     "all bound after, s": "bound_seconds",
@@ -60,7 +63,7 @@ FEWEST = 0.005
 """Calls a pod; what is rarer is left out."""
 HOW_RATIOS = "All were measured in turn on one control plane. A ratio is to kube-scheduler in the same run."
 
-Results = Mapping[Kind, Sequence[Found]]
+Results = Mapping[SchedulerKind, Sequence[Found]]
 """The runs of a line, by scheduler."""
 
 
@@ -93,7 +96,7 @@ def of_measure(heading: str, results: Mapping[Line, Results]) -> Table:
 
 
 def is_told(measure: str, results: Mapping[Line, Results]) -> bool:
-    """False for a trouble that nobody has had."""
+    """False for a problem that did not occur."""
     return measure not in TROUBLES.values() or any(
         found.figures[measure] for line in results.values() for runs in line.values() for found in runs
     )
@@ -115,7 +118,7 @@ def row(results: Results, measure: str) -> list[str]:
     return cells
 
 
-def has_ratio(results: Results, kind: Kind) -> bool:
+def has_ratio(results: Results, kind: SchedulerKind) -> bool:
     """True for those beside kube-scheduler, if that was measured."""
     return kind is not BASE and BASE in results
 
@@ -126,7 +129,7 @@ def seen(value: float) -> str:
 
 
 def figures(runs: Sequence[Found]) -> list[dict[str, float]]:
-    """The figures alone."""
+    """The figures of the runs, without their tables of calls."""
     return [found.figures for found in runs]
 
 
@@ -184,4 +187,4 @@ def section(results: Mapping[Line, Results], build: Build, command: str) -> Sect
     first, found = next(iter(results.items()))
     for each in (*shown, of_calls(first, found)):
         parts += [f"### {each.title}", markdown_table(each.headers, each.rows)]
-    return Section(title=TITLE, text="\n\n".join(parts), page=PAGE)
+    return Section(title=TITLE, text="\n\n".join(parts))

@@ -22,13 +22,12 @@ export function mayAct() {
  * command before the options, `text` says what will happen, `fields` adds to the message, `more(values)`
  * gives the fields of the request, `told(answer)` the result in words, and `done()` is called after it.
  * `danger` marks what stops work; it, `text` and `verb` may be functions of the values. A command with
- * a `danger` asks, unless it has --yes. What is of an RM as a whole has `rm` instead of a partition;
- * `note` is the option of the message.
+ * a `danger` asks, unless it has --yes. What is of an RM as a whole has `rm` instead of a partition.
  */
-export function actButton({ act, label, mark, partition, rm = state.partitions.get(partition)?.rm ?? "", note = "--message", name, words, text, fields = [], options = () => [], more = () => ({}), told, danger = false, done = () => {}, verb = label, title = `${label}: ${name}` }) {
+export function actButton({ act, label, mark, partition, rm = state.partitions.get(partition)?.rm ?? "", name, words, text, fields = [], options = () => [], more = () => ({}), told, danger = false, done = () => {}, verb = label, title = `${label}: ${name}` }) {
   if (!mayAct()) return null;
   const command = ({ message, ...values }) =>
-    commandLine(...words, ...(partition ? ofThe(partition) : ["--rm", rm]), ...options(values), ...(message ? option(note, message) : []), ...(danger ? ["--yes"] : []));
+    commandLine(...words, ...(partition ? ofThe(partition) : ["--rm", rm]), ...options(values), ...(message ? option("--message", message) : []), ...(danger ? ["--yes"] : []));
   const run = async ({ message, ...values }) => {
     const answer = await postJson("ui/api/act", { act, rm, partition, name, message, ...more(values) });
     done();

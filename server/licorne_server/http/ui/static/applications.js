@@ -21,6 +21,7 @@ export function view([partition = state.partition], query) {
   const list = applicationList(partition, query);
   const set = (part) => {
     change(part);
+    if ("state" in part) list.sort = first(part.state);
     list.search(part);
   };
   const waiting = el("input", {
@@ -37,19 +38,22 @@ export function view([partition = state.partition], query) {
   return { title: "Applications", partition, command, node: el("div", { class: "stack" }, tools, list.node), close: () => list.close() };
 }
 
+/** What waits comes first, until somebody sorts the list; what is over waits for nothing. */
+const first = (chosen) => ((chosen || "active") === "active" ? "-pendingAsks" : "");
+
 /** A list of applications; `query` says which. */
 export function applicationList(partition, { q, queue, state: chosen, status, waiting, reason, user, group }) {
   return new PagedList({
     label: "Applications", partition, path: ofPartition(partition, "applications"),
-    query: { q, queue, state: chosen, status, waiting, reason, user, group }, empty: "There is no such application.",
+    query: { q, queue, state: chosen, status, waiting, reason, user, group }, sort: first(chosen), empty: "There is no such application.",
     columns: [
       { name: "Application", sort: "id", cell: (row) => named(toApp(partition, row.name), row.id) },
       { name: "State", sort: "state", kind: "bare", cell: (row) => (row.hold ? el("span", { class: "marks" }, stateMark(row.state), badge("held", "warn")) : stateMark(row.state)) },
       { name: "Queue", sort: "queue", cell: (row) => link(toQueue(partition, row.queue), row.queue) },
       { name: "User", sort: "user", cell: (row) => link(to("user", [partition, row.user]), row.user) },
       { name: "Allocations", sort: "allocations", number: true, cell: (row) => count(row.allocations) },
-      { name: "Allocated", sort: "allocated.vcore", cell: (row) => brief(row.allocated) },
-      { name: "Asks that wait", sort: "pendingAsks", number: true, cell: (row) => (row.pendingAsks ? count(row.pendingAsks) : "–") },
+      { name: "Allocated", sort: "allocated.vcore", wide: true, cell: (row) => brief(row.allocated) },
+      { name: "Asks waiting", sort: "pendingAsks", number: true, cell: (row) => (row.pendingAsks ? count(row.pendingAsks) : "–") },
       { name: "Waits for", sort: "pending.vcore", wide: true, cell: (row) => brief(row.pending) },
       { name: "Reason", sort: "reason.code", kind: "sentence", cell: (row) => reasonLink(partition, row.name, row.reason) },
       { name: "Submitted", sort: "submitted", wide: true, cell: (row) => when(row.submitted) },

@@ -40,8 +40,8 @@ export function view([partition, app, key = ""]) {
 const waits = (report) => ["pending", "waiting"].includes(report.verdict);
 
 function verdict(partition, report) {
-  const [word, tone] = VERDICTS[report.verdict] || [report.verdict, "plain"];
   const blocker = report.checks.find((check) => !check.passed);
+  const [word, tone] = blocker?.kind === "size" ? ["Waits in vain", "bad"] : VERDICTS[report.verdict] || [report.verdict, "plain"];
   const way = blocker && waits(report) ? wayOut(partition, blocker) : "";
   const ahead = [
     report.asksAhead && counted(report.asksAhead, "ask") + " of the same application",
@@ -54,15 +54,16 @@ function verdict(partition, report) {
       ["Application", link(toApp(partition, report.applicationId), report.applicationId)],
       ["Queue", report.queue ? link(toQueue(partition, report.queue), report.queue) : ""],
       ["Node", report.node ? link(toNode(partition, report.node), report.node) : ""],
-      ["Expected to start", report.expectedStart ? expected(report.expectedStart) : ""],
+      ["Expected to start", blocker?.kind === "size" ? "never" : report.expectedStart ? expected(report.expectedStart) : ""],
       ["Ahead of it", ahead.join(" and ") || (waits(report) ? "nothing" : "")],
     ]));
 }
 
-/** When it is expected to start, what that rests on, and what was told first. */
-function expected({ startsAt, confidence, firstTold, startBy, asksAhead, unasked }) {
-  const [at, first, by] = [startsAt, firstTold, startBy].map((nanoseconds) => Number(nanoseconds) / 1e6);
+/** When it is expected to start, in which range, what that rests on, and what was told first. */
+function expected({ startsAt, confidence, firstTold, startBy, asksAhead, unasked, earliest, latest, level }) {
+  const [at, first, by, from, to] = [startsAt, firstTold, startBy, earliest, latest].map((nanoseconds) => Number(nanoseconds) / 1e6);
   return el("span", {}, at ? [when(at), ` in ${span(Math.max(0, at - now()))} `] : "", badge(confidence, at ? "quiet" : "warn"),
+    level ? [" between ", when(from), " and ", when(to), ` in ${level} of 100 cases`] : "",
     asksAhead ? ` too many are ahead of it: ${counted(asksAhead, "ask")}` : "",
     unasked ? " by amounts alone: its RM was not asked about nodes" : "",
     first && first !== at ? [" first told ", when(first)] : "",
@@ -140,6 +141,7 @@ function wayOut(partition, check) {
   const short = Object.keys(check.limit).filter((name) => shortage(check, name) > 0 && Number(check.requested[name] ?? 0) > 0);
   const needs = Object.fromEntries(short.map((name) => [name, shortage(check, name)]));
   switch (check.kind) {
+    case "size": return "a smaller ask, or higher limits wherever it says “at most”.";
     case "partition": return "the RM, once it has brought its nodes and nothing holds its partition any more.";
     case "application": return "an application that is in a state in which asks are looked at.";
     case "starting": return "its turn: applications of this queue start one after the other.";

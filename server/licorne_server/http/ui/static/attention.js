@@ -1,16 +1,14 @@
-// What to look at first: lost RMs, what is on hold, queues that wait below their guarantee, and what
-// operators stopped or cordoned and have not ended.
+// What to look at first: the findings of the server's verdict, and what operators stopped or cordoned and
+// have not ended.
 
 import { ofPartition } from "./api.js";
 import { card } from "./cards.js";
 import { badge, el, link, place, setAttribute } from "./dom.js";
 import { icon } from "./icons.js";
 import { Polled } from "./polled.js";
-import { isBelowGuarantee } from "./queues.js";
 import { to, toNode, toQueue } from "./route.js";
-import { partitions, state } from "./store.js";
-import { byWhom, when } from "./when.js";
-import { amount, sortedNames } from "./units.js";
+import { findings, partitions, state } from "./store.js";
+import { byWhom, findingParts } from "./when.js";
 
 const MAX_ITEMS = 50;
 // Partitions whose nodes are asked for.
@@ -36,8 +34,8 @@ export class Attention {
     }
     for (const name of this.nodes.keys()) if (!state.partitions.has(name)) this.nodes.delete(name);
     const queues = [...state.queues].flatMap(([partition, all]) => [...all.values()].map((queue) => [partition, queue]));
-    const items = [...lost(), ...held(), ...starved(queues), ...stopped(queues), ...[...this.nodes.values()].flat()];
-    const well = el("li", { class: "done-well" }, icon("done"), el("span", { text: "No RM is lost, no queue waits below its guarantee, nothing is stopped or cordoned." }));
+    const items = [...findings().map(found), ...stopped(queues), ...[...this.nodes.values()].flat()];
+    const well = el("li", { class: "done-well" }, icon("done"), el("span", { text: "Nothing is wrong, and nothing is stopped or cordoned." }));
     place(this.list, items.length ? items.slice(0, MAX_ITEMS) : [well]);
     setAttribute(this.list, "tabindex", items.length > 4 ? "0" : null);
   }
@@ -56,27 +54,15 @@ export class Attention {
   }
 }
 
-function lost() {
-  return [...state.rms.values()].filter(({ connected }) => !connected)
-    .map(({ id, since }) => item({ mark: "rms", href: to("rms"), name: id, word: "connection lost", tone: "bad", more: ["since ", when(since)] }));
-}
+const MARKS = { rm: "rms", scheduling: "hold", queue: "gauge" };
 
-function held() {
-  return partitions().filter(({ holds }) => holds.length)
-    .map(({ name, holds }) => item({ mark: "hold", href: to("rms"), name, word: "on hold", tone: "bad", more: [holds.join(", ")] }));
-}
-
-/** Leaves that wait for something of which they have less than is guaranteed, the poorest first. */
-function starved(queues) {
-  return queues.filter(([, queue]) => queue.leaf && isBelowGuarantee(queue)).sort(([, a], [, b]) => a.share - b.share).slice(0, MAX_ITEMS)
-    .map(([partition, queue]) => item({
-      mark: "gauge", href: toQueue(partition, queue.path), name: queue.path, word: "below guarantee", more: [lacking(queue)], partition,
-    }));
-}
-
-function lacking({ guaranteed, allocated, pending }) {
-  const names = sortedNames(Object.keys(guaranteed)).filter((name) => (pending[name] ?? 0) > 0 && (allocated[name] ?? 0) < guaranteed[name]);
-  return names.map((name) => `${amount(name, allocated[name] ?? 0)} of ${amount(name, guaranteed[name])}, ${amount(name, pending[name])} waiting`)[0];
+/** A finding, with a way to what it is about. */
+function found(one) {
+  const [partition, path] = one.concern === "queue" ? one.name.split(/ (?=root)/) : [];
+  const href = path ? toQueue(partition, path) : ["rm", "scheduling", "member"].includes(one.concern) ? to("rms") : "";
+  const tone = { down: "bad", degraded: "warn", ok: "plain" }[one.severity];
+  const word = one.severity === "ok" ? "for moments only" : one.severity;
+  return item({ mark: MARKS[one.concern] ?? "attention", href, name: one.concern, word, tone, more: findingParts(one) });
 }
 
 function stopped(queues) {
@@ -86,5 +72,5 @@ function stopped(queues) {
 
 function item({ mark, href, name, word, tone = "warn", more, partition }) {
   const beside = [...more.filter(Boolean), partition ? ` · ${partition}` : ""];
-  return el("li", {}, icon(mark), el("span", {}, link(href, name, { class: "name" }), " ", badge(word, tone)), el("span", { class: "summary" }, beside));
+  return el("li", {}, icon(mark), el("span", {}, href ? link(href, name, { class: "name" }) : el("span", { class: "name", text: name }), " ", badge(word, tone)), el("span", { class: "summary" }, beside));
 }

@@ -2,7 +2,7 @@
 
 import { Bar } from "./bar.js";
 import { codeInWords, listedAs } from "./codes.js";
-import { el, link, note, place, section } from "./dom.js";
+import { el, link, note, place, section, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { Polled } from "./polled.js";
 import { to, toQueue } from "./route.js";
@@ -10,7 +10,7 @@ import { active } from "./shell.js";
 import { Spark } from "./spark.js";
 import { stacked, swatch } from "./stacked.js";
 import { partitions, state } from "./store.js";
-import { amount, count, counted } from "./units.js";
+import { amount, count, counted, time } from "./units.js";
 
 const MAX_REASONS = 6;
 
@@ -21,6 +21,11 @@ export function card(name, mark, ...children) {
   return node;
 }
 
+const summed = (all, of) => all.reduce((total, one) => total + of(one), 0);
+
+/** How many asks wait in all partitions. */
+export const waitingAsks = () => summed(partitions(), ({ pendingAsks }) => pendingAsks);
+
 /** Sums over all partitions, with the last hour of their roots. */
 export class Totals {
   constructor() {
@@ -28,15 +33,15 @@ export class Totals {
     this.rows = el("div", { class: "totals" });
     this.bars = new Map();
     this.sparks = new Map();
-    this.node = card("Now", "gauge", this.figures, this.rows);
+    this.node = card("Now, in all partitions", "gauge", this.figures, this.rows);
   }
 
   update() {
     const all = partitions();
-    const sum = (of) => all.reduce((total, partition) => total + of(partition), 0);
+    const sum = (of) => summed(all, of);
     const one = ([name, value, href, more]) => el("div", {}, el("dt", { text: name }), el("dd", {}, href ? link(href, count(value)) : count(value), more ? el("small", { text: ` ${more}` }) : null));
     place(this.figures, [
-      ["Asks waiting", sum(({ pendingAsks }) => pendingAsks)],
+      ["Asks waiting", waitingAsks()],
       ["Allocations", sum(({ allocations }) => allocations)],
       ["Applications", sum(active), "", `${count(sum(({ applications }) => applications.Running ?? 0))} running`],
       ["Nodes", sum(({ nodes }) => nodes)],
@@ -74,8 +79,9 @@ export class Totals {
 
 /** Why asks wait: how many by the first check that stops them. A path that is not there leaves it out. */
 export class Reasons {
-  constructor(query = {}) {
-    this.query = query;
+  /** `waiting` tells how many asks wait now, of those that `query` picks. */
+  constructor(query, waiting = () => null) {
+    Object.assign(this, { query, waiting, said: el("p", { class: "summary" }) });
     this.holder = el("div", {}, note("Counting …"));
     this.node = card("Why everything waits", "waits", this.holder);
     this.node.classList.add("broad");
@@ -89,18 +95,26 @@ export class Reasons {
     this.polled.close();
   }
 
-  show({ reasons = [], asks = 0, missingMembers = [] }) {
+  /** Says of what moment the sums are where others on the screen are newer; `waiting` is how many wait now. */
+  update(waiting) {
+    const { asks, time: moment } = this.sums ?? {};
+    if (asks) setText(this.said, waiting === null || asks === waiting ? `${counted(asks, "ask")}, by the first check that stops each` : `${counted(asks, "ask")} at ${time(moment)}, by the first check that stopped each; ${count(waiting)} now`);
+  }
+
+  show({ reasons = [], asks = 0, time: moment = 0, missingMembers = [] }) {
     this.node.hidden = false;
+    this.sums = { asks, time: moment };
     if (!asks) return place(this.holder, [el("p", { class: "done-well" }, icon("done"), "Nothing waits.")]);
     const shown = reasons.slice(0, MAX_REASONS);
     const left = reasons.length - shown.length;
     place(this.holder, [
-      el("p", { class: "summary", text: `${counted(asks, "ask")}, by the first check that stops each` }),
+      this.said,
       stacked(reasons.map((reason) => ({ label: `${count(reason.asks)}: ${codeInWords(reason.code)}`, value: reason.asks }))),
       el("ul", { class: "reasons" }, shown.map((reason, at) => this.line(reason, at))),
       left > 0 ? note(`and ${counted(left, "other reason")}`) : null,
       missingMembers.length ? note(`Not counted: asks of ${missingMembers.join(", ")}.`) : null,
     ].filter(Boolean));
+    this.update(this.waiting());
     return undefined;
   }
 

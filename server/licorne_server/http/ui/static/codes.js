@@ -1,6 +1,7 @@
 // The codes of reasons, in words. A code that is not known here stands for itself.
 
 const WORDS = {
+  NEVER_FITS: "can never start",
   PARTITION_NOT_SCHEDULING: "scheduling is on hold, or there are no nodes",
   APPLICATION_NOT_RUNNABLE: "the application may not run",
   APPLICATION_HELD: "an operator holds the application",

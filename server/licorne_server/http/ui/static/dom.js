@@ -2,6 +2,10 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
+// From so many characters on a name may be too long for its place; so many of its end stay then.
+const LONG = 14;
+const KEPT = 8;
+
 /**
  * An element with attributes and children. `class`, `text` and `on…` mean what they say; null,
  * undefined and false leave an attribute out, true makes it empty. Children are nodes or texts.
@@ -49,10 +53,23 @@ export function place(parent, children) {
   }
 }
 
-/** A link within the page. */
-export function link(href, text, attributes = {}) {
-  return el("a", { href, text, ...attributes });
+/** A link within the page. A name stays on one line; a title adds to what the name says by itself. */
+export function link(href, text, { class: kind, title, ...attributes } = {}) {
+  if (/\s/.test(text)) return el("a", { href, text, class: kind, title, ...attributes });
+  const long = text.length >= LONG;
+  return el("a", {
+    href, class: ["one", kind].filter(Boolean).join(" "), title: [long && text, title].filter(Boolean).join(" ") || null, "aria-label": long ? text : null, ...attributes,
+  }, long ? halves(text) : text);
 }
+
+/** A name that leads nowhere, on one line as well. */
+export function nameText(text, kind = "") {
+  const long = text.length >= LONG;
+  return el("span", { class: `one ${kind}`.trim(), title: long ? text : null }, long ? halves(text) : text);
+}
+
+/** The parts of a long name: where there is no room for it the first is cut at its end, so that the name lacks its middle. */
+const halves = (text) => [el("span", { class: "first", text: text.slice(0, -KEPT) }), el("span", { class: "last", text: text.slice(-KEPT) })];
 
 /** A word that marks something, such as "draining". */
 export function badge(text, tone = "plain", title = "") {

@@ -19,7 +19,7 @@ const TYPES = [["", "everything"], ["REQUEST", "asks and allocations"], ["APP", 
 
 export function view([rm = chosenRm()], query) {
   const tail = new Tail(rm, query);
-  return { title: "Events", node: tail.node, command: commandLine("events", "--follow", "--rm", rm), close: () => tail.close() };
+  return { title: "Events", node: tail.node, command: commandLine("events", "-w", "--rm", rm), close: () => tail.close() };
 }
 
 class Tail {

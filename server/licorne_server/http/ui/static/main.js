@@ -8,10 +8,11 @@ import { restart, start } from "./feed.js";
 import { icon } from "./icons.js";
 import { startKeys } from "./keys.js";
 import { parse, to } from "./route.js";
-import { bringIntoSight, ownerOf, showShell, startShell } from "./shell.js";
-import { choosePartition, partitions, state, subscribe } from "./store.js";
+import { ownerOf, showShell, startShell } from "./shell.js";
+import { choosePartition, findings, partitions, state, subscribe } from "./store.js";
 import { startTheme } from "./theme.js";
-import { span, time } from "./units.js";
+import { dayAndTime, span, time } from "./units.js";
+import { findingParts } from "./when.js";
 import * as application from "./application.js";
 import * as applications from "./applications.js";
 import * as ask from "./ask.js";
@@ -40,10 +41,12 @@ const OF_PARTITION = ["applications", "nodes", "users", "groups", "preemptions",
 // Views that have something to show although no RM is registered.
 const WITHOUT_RM = ["configuration", "search"];
 
+const MAX_FINDINGS = 3;
+
 const byId = (id) => document.getElementById(id);
 const navigation = document.querySelector("nav.main");
 let shown = null;
-let empty = false;
+let phase = "";
 
 function show() {
   const { view: name, names, query } = parse(location.hash);
@@ -51,16 +54,15 @@ function show() {
   shown?.close?.();
   shown = null;
   closeAll();
-  empty = isEmpty();
+  phase = phaseNow();
   if (["connecting", "token", "refused"].includes(state.link.state)) return;
-  shown = empty && !WITHOUT_RM.includes(name) ? nobody() : make(names, query);
+  shown = phase === "loading" ? loading() : phase === "empty" && !WITHOUT_RM.includes(name) ? nobody() : make(names, query);
   setText(byId("title"), shown.title);
   document.title = `${shown.title} – Licorne`;
   place(byId("crumbs"), (shown.crumbs || []).map(([href, text]) => el("li", {}, link(href, text))));
   showHead();
   place(byId("view"), [shown.node]);
   showShell(navigation, name);
-  bringIntoSight(navigation.querySelector("a[aria-current]"));
 }
 
 /** What stands beside the title: what it is of, what can be done, and the command that shows the same. */
@@ -72,9 +74,18 @@ function showHead() {
   byId("command").hidden = !command;
 }
 
-/** Whether there is nothing to look at: no RM is registered, or none that the visitor may see. */
-function isEmpty() {
-  return state.link.state === "live" && state.rms.size === 0;
+/**
+ * Whether the figures are still on their way, or there is nothing to look at: no RM is registered, or none that
+ * the visitor may see. While a member or the store is silent nobody knows that.
+ */
+function phaseNow() {
+  if (!state.loaded) return "loading";
+  const unknown = findings().some(({ concern }) => concern === "member" || concern === "store");
+  return state.link.state === "live" && state.rms.size === 0 && !unknown ? "empty" : "full";
+}
+
+function loading() {
+  return { title: "Loading …", node: el("p", { class: "note", text: "The figures of this server are on their way." }) };
 }
 
 function nobody() {
@@ -126,27 +137,31 @@ function showLink() {
   showServer();
 }
 
-/** Names the members of the deployment whose RMs are missing here, or are not up to date. */
-function showMissing() {
-  const reasons = [...state.missing.values()].map(({ reason }) => reason).sort();
-  setText(byId("missing"), reasons.length ? `Not all resource managers are shown as they are now: ${reasons.join("; ")}.` : "");
-  byId("missing").hidden = !reasons.length;
+/** Says what is wrong, the worst first, and since when. */
+function showFindings() {
+  const found = findings({ counting: true });
+  const banner = byId("findings");
+  banner.hidden = !found.length;
+  banner.classList.toggle("bad", found[0]?.severity === "down");
+  const more = found.length - MAX_FINDINGS;
+  place(banner, found.slice(0, MAX_FINDINGS).map((one) => el("div", {}, el("strong", { text: `${one.severity}: ` }), ...findingParts(one))));
+  if (more > 0) banner.append(el("div", { text: `and ${more} more, see the overview` }));
 }
 
 function showServer() {
   const { server } = state;
   if (server === null) return;
   const roles = { open: "", rm: "as an RM, which sees its own only", viewer: "as a viewer, who sees everything", operator: "as an operator" };
-  setText(byId("server"), [`Licorne ${server.version}`, `up since ${time(server.started)}`, roles[server.role]].filter(Boolean).join(", "));
+  setText(byId("server"), [`Licorne ${server.version}`, `up since ${dayAndTime(server.started)}`, roles[server.role]].filter(Boolean).join(", "));
 }
 
 function listen() {
   subscribe((changes) => {
     if (changes.link) showLink();
     if (changes.partitions.size) showPartitions();
-    if (changes.partitions.size || changes.rms.size) showShell(navigation, parse(location.hash).view);
-    if (changes.missing.size) showMissing();
-    if (shown === null || isEmpty() !== empty) show();
+    if (changes.partitions.size || changes.rms.size || changes.findings.size) showShell(navigation, parse(location.hash).view);
+    if (changes.findings.size) showFindings();
+    if (shown === null || phaseNow() !== phase) show();
     else shown.update?.(changes);
   });
   addEventListener("hashchange", () => {

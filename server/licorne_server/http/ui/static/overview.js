@@ -2,7 +2,7 @@
 
 import { ofPartition } from "./api.js";
 import { Attention } from "./attention.js";
-import { Reasons, Totals } from "./cards.js";
+import { Reasons, Totals, waitingAsks } from "./cards.js";
 import { commandLine } from "./copy.js";
 import { button, choice, el, link, note, place, searchField, section, setOptions, setText } from "./dom.js";
 import { Polled } from "./polled.js";
@@ -26,7 +26,7 @@ class Overview {
     this.title = "Overview";
     this.command = commandLine("top");
     this.totals = new Totals();
-    this.reasons = new Reasons();
+    this.reasons = new Reasons({}, waitingAsks);
     this.attention = new Attention();
     this.blocks = new Map();
     this.columns = [query.a || "", query.b || ""];
@@ -44,17 +44,18 @@ class Overview {
     this.holder = el("div", { class: "stack" });
     this.cards = el("div", { class: "cards" }, this.totals.node, this.reasons.node, this.attention.node);
     this.node = el("div", { class: "stack" }, this.cards, this.tools, legend(), this.holder);
-    this.update({ partitions: state.partitions, rms: state.rms, queues: new Map() });
+    this.update({ partitions: state.partitions, rms: state.rms, queues: new Map(), findings: new Set() });
   }
 
   close() {
     for (const part of [this.reasons, this.attention, ...this.blocks.values()]) part.close();
   }
 
-  update({ partitions: changed, rms, queues }) {
+  update({ partitions: changed, rms, queues, findings }) {
     if (changed.size || rms.size) this.arrange();
     if (changed.size || queues.size) this.totals.update();
-    if (changed.size || [...queues.values()].some((paths) => paths.size)) this.attention.update();
+    if (changed.size) this.reasons.update(waitingAsks());
+    if (changed.size || findings.size || [...queues.values()].some((paths) => paths.size)) this.attention.update();
     for (const [partition, paths] of queues) this.blocks.get(partition)?.tree.update(paths);
   }
 

@@ -17,7 +17,7 @@ const TITLES = { user: "Users", group: "Groups" };
 export const list = (kind) => ([partition = state.partition], { q = "" }) => {
   choosePartition(partition);
   const found = new PagedList({
-    label: TITLES[kind], partition, path: ofPartition(partition, "usage"), query: { kind, q },
+    label: TITLES[kind], partition, path: ofPartition(partition, "usage"), query: { kind, q }, sort: "-allocated.vcore",
     empty: `No ${kind} has an application or a limit here.`,
     columns: [
       { name: TITLES[kind].slice(0, -1), sort: "name", cell: (row) => named(to(kind, [partition, row.name]), row.name) },

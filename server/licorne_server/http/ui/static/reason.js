@@ -7,10 +7,11 @@ import { toAsk, toQueue } from "./route.js";
 import { humanText } from "./units.js";
 import { when } from "./when.js";
 
-/** `reason` is { code, text, key } as lists have it; a dash for none. The code is in the title. */
+/** `reason` is { code, text, key } as lists have it; a dash for none. The title has it whole, with the code. */
 export function reasonLink(partition, app, reason) {
   if (!reason?.code) return "–";
-  return link(toAsk(partition, app, reason.key), reason.text ? humanText(reason.text) : codeInWords(reason.code), { title: `${reason.code}: ${codeInWords(reason.code)}` });
+  const text = reason.text ? humanText(reason.text) : codeInWords(reason.code);
+  return link(toAsk(partition, app, reason.key), text, { title: `${reason.code}: ${text}` });
 }
 
 /** The marks of an allocation that is being stopped, or is under notice: { deadline, forApplication, forKey, forQueue }. */

@@ -50,7 +50,7 @@ export class Revisions {
   /** The button that puts a former revision into force again. */
   back({ revision }, current) {
     return actButton({
-      act: "rollback", label: "Roll back", rm: this.rm, note: "--comment", danger: true, verb: "Put it into force", title: `Roll back to revision ${revision}`,
+      act: "rollback", label: "Roll back", rm: this.rm, danger: true, verb: "Put it into force", title: `Roll back to revision ${revision}`,
       words: ["config", "rollback", "--to", revision, "--base", current.revision], text: `Revision ${revision} of ${this.rm} is in force again, as a new revision. If another than ${current.revision} is in force meanwhile, nothing is done.`,
       more: () => ({ revision, base_revision: current.revision }), told: ({ revision: made }) => `In force as revision ${made}.`, done: this.done,
     });

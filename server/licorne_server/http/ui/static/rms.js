@@ -4,9 +4,9 @@ import { commandLine, copyButton } from "./copy.js";
 import { badge, el, facts, link, place, section } from "./dom.js";
 import { icon } from "./icons.js";
 import { to } from "./route.js";
-import { now, state } from "./store.js";
+import { findings, now, state } from "./store.js";
 import { amount, count, counted, percent, span, time } from "./units.js";
-import { when } from "./when.js";
+import { findingParts, when } from "./when.js";
 
 const CAPS = [["nodes", "Nodes"], ["queues", "Queues"], ["applications", "Applications"], ["asks", "Asks and allocations"], ["memory", "Memory"]];
 // From this part of a bound on it is said.
@@ -55,23 +55,23 @@ class Rms {
     this.command = commandLine("rms");
     this.cards = el("div", { class: "rms" });
     this.node = el("div", { class: "stack" });
-    this.update({ rms: new Set(["all"]), partitions: new Set(), missing: new Set() });
+    this.update({ rms: new Set(["all"]), partitions: new Set(), findings: new Set() });
   }
 
-  update({ rms, partitions, missing }) {
-    if (!rms.size && !partitions.size && !missing.size) return;
+  update({ rms, partitions, findings: found }) {
+    if (!rms.size && !partitions.size && !found.size) return;
     const all = [...state.rms.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
     const focused = this.node.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     place(this.cards, all.map(shown));
-    place(this.node, [...(state.missing.size ? [lostMembers()] : []), this.cards]);
+    const members = findings().filter(({ concern }) => concern === "member");
+    place(this.node, [...(members.length ? [lostMembers(members)] : []), this.cards]);
     if (focused) [...this.node.querySelectorAll("a")].find((item) => item.getAttribute("href") === focused)?.focus();
   }
 }
 
-/** The other servers of the deployment that do not tell of their RMs. */
-function lostMembers() {
-  const node = section("Members that do not answer", el("ul", { class: "problems" },
-    [...state.missing.values()].sort((a, b) => (a.name < b.name ? -1 : 1)).map(({ name, reason }) => el("li", {}, el("span", { class: "name", text: name }), `: ${reason}`))));
+/** The other servers of the deployment whose RMs may be missing here. */
+function lostMembers(members) {
+  const node = section("Members that are missing", el("ul", { class: "problems" }, members.map((one) => el("li", {}, ...findingParts(one)))));
   node.querySelector("h2").prepend(icon("rms"));
   return node;
 }

@@ -1,7 +1,7 @@
 // The search: hits while one types, walked with arrow keys, and a view of all that is found.
 
 import { get } from "./api.js";
-import { el, link, note, place, section, setAttribute } from "./dom.js";
+import { el, link, nameText, note, place, section, setAttribute } from "./dom.js";
 import { icon } from "./icons.js";
 import { to, toAsk } from "./route.js";
 import { state, subscribe } from "./store.js";
@@ -16,8 +16,10 @@ const FEW = 5;
 const address = ({ kind, partition, name, application }) => (kind === "ask" ? toAsk(partition, application, name) : to(kind, [partition, name]));
 
 /** What a hit is beyond its name. */
-const about = ({ state: its, finished, queue, user, application, partition }) =>
-  [application && `of ${application}`, finished ? `${its} at ${time(finished)}` : its, queue, user && `of ${user}`, partition].filter(Boolean).join(" · ");
+function about({ state: its, finished, queue, user, application, partition }) {
+  const parts = [application && ["of ", nameText(application)], finished ? `${its} at ${time(finished)}` : its, queue && nameText(queue), user && ["of ", nameText(user)], partition && nameText(partition)];
+  return el("span", { class: "where" }, parts.filter(Boolean).map((part) => el("span", {}, part)));
+}
 
 /** Lets a field show what is found while one types in it. */
 export class SearchField {
@@ -56,7 +58,7 @@ export class SearchField {
     const few = order.flatMap((kind) => hits.filter((hit) => hit.kind === kind).slice(0, FEW));
     this.hits = few;
     const items = few.map((hit, at) => el("li", { id: `found-${at}`, role: "option", "aria-selected": "false" },
-      icon(ICONS[hit.kind]), el("span", { class: "name", text: hit.id || hit.name }), el("span", { class: "where", text: about(hit) })));
+      icon(ICONS[hit.kind]), nameText(hit.id || hit.name, "name"), about(hit)));
     this.fill(items.length ? items : [el("li", { class: "note", role: "presentation", text: `Nothing has “${q}” in its name.` })]);
     this.mark(-1);
   }
@@ -138,7 +140,7 @@ function shown(q, { hits, complete }) {
     const found = hits.filter((hit) => hit.kind === kind);
     if (!found.length) return null;
     return section(title, el("ul", { class: "hits" }, found.map((hit) =>
-      el("li", {}, link(address(hit), hit.id || hit.name, { class: "name" }), el("span", { class: "where", text: about(hit) })))));
+      el("li", {}, link(address(hit), hit.id || hit.name, { class: "name" }), about(hit)))));
   });
   return [...parts.filter(Boolean), complete ? null : note("There is more than is shown: a longer text finds less.")].filter(Boolean);
 }

@@ -3,7 +3,7 @@
 import { el, setAttribute, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { to } from "./route.js";
-import { partitions, state } from "./store.js";
+import { findings, partitions, state } from "./store.js";
 import { count, short } from "./units.js";
 
 const ENDED = new Set(["Completed", "Rejected", "Expired", "Failed", "total"]);
@@ -41,15 +41,21 @@ export function active(partition) {
 
 /** Makes the entries of the navigation. */
 export function startShell(nav) {
-  for (const { view, label, key } of ENTRIES) {
+  for (const { view, label, key, names } of ENTRIES) {
+    if (names === ofPartition && !nav.querySelector(".scope")) nav.append(el("span", { class: "scope", title: "The partition of these lists and counts" }));
     nav.append(el("a", { "data-view": view, title: `${label} (g ${key})` }, icon(view), el("span", { class: "label", text: label }), " ", el("span", { class: "count" })));
   }
 }
 
+// Views of more than one partition: beside their figures those of a single one would be of another scope.
+const OF_ALL = new Set(["overview", "events", "configuration", "rms", "search"]);
+
 /** Marks the view that is shown, and brings counts and links up to date. */
 export function showShell(nav, view) {
-  const partition = state.partitions.get(state.partition);
-  const lost = [...state.rms.values()].filter(({ connected }) => !connected).length;
+  const partition = OF_ALL.has(view) && partitions().length > 1 ? undefined : state.partitions.get(state.partition);
+  const lost = findings({ counting: true }).filter(({ concern }) => concern === "rm").length;
+  const scope = nav.querySelector(".scope");
+  setText(scope, partitions().length > 1 ? state.partition : "");
   for (const { view: own, label, names, counted, needed } of ENTRIES) {
     const item = nav.querySelector(`[data-view="${own}"]`);
     item.hidden = !needed();
@@ -61,11 +67,4 @@ export function showShell(nav, view) {
     number.classList.toggle("warn", own === "rms" && lost > 0);
     setAttribute(item, "aria-label", number.textContent ? `${label} ${number.textContent}` : null);
   }
-}
-
-/** On a narrow screen the navigation is one line that scrolls. */
-export function bringIntoSight(item) {
-  if (item === null) return;
-  const line = item.closest("nav");
-  line.scrollLeft = item.offsetLeft - (line.clientWidth - item.offsetWidth) / 2;
 }

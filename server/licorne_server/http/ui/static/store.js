@@ -19,8 +19,10 @@ export const state = {
   queues: new Map(),
   // Of each RM which events there are.
   logs: new Map(),
-  // Members of the deployment whose RMs are missing or old, with the reason.
-  missing: new Map(),
+  // What is wrong, by the verdict of the server; those of severity "ok" do not count yet.
+  findings: new Map(),
+  // Whether the figures of this server have come.
+  loaded: false,
   partition: "",
 };
 
@@ -32,7 +34,7 @@ export function subscribe(listener) {
 
 function note(what, key) {
   if (pending === null) {
-    pending = { link: false, rms: new Set(), partitions: new Set(), queues: new Map(), logs: new Set(), missing: new Set() };
+    pending = { link: false, rms: new Set(), partitions: new Set(), queues: new Map(), logs: new Set(), findings: new Set() };
     queueMicrotask(tell);
   }
   if (what === "link") pending.link = true;
@@ -59,6 +61,7 @@ export function setLink(link) {
 export function setServer(server) {
   if (state.server !== null && state.server.instance !== server.instance) {
     forgetAll();
+    state.loaded = false;
     setLink({ restarted: server.started });
   }
   state.server = server;
@@ -85,12 +88,14 @@ export function choosePartition(name) {
 /** Takes in what the feed says has changed; `whole` means that nothing else is there. */
 export function apply(change) {
   setTime(change.time);
+  if (!state.loaded) note("link");
+  state.loaded = true;
   if (change.whole) forgetAll();
   for (const [kind, rm, partition, name] of change.gone || []) forget(kind, rm, partition, name);
   for (const row of change.rms || []) set("rms", row.id, row);
   for (const row of change.partitions || []) set("partitions", row.name, row);
   for (const row of change.logs || []) set("logs", row.rm, row);
-  for (const row of change.missing || []) set("missing", row.name, row);
+  for (const row of change.findings || []) set("findings", row.id, row);
   for (const row of change.queues || []) {
     if (!state.queues.has(row.partition)) state.queues.set(row.partition, new Map());
     state.queues.get(row.partition).set(row.path, row);
@@ -109,8 +114,8 @@ function forgetAll() {
   for (const [partition, queues] of state.queues) {
     for (const path of queues.keys()) note("queues", [partition, path]);
   }
-  for (const name of state.missing.keys()) note("missing", name);
-  for (const kind of ["rms", "partitions", "queues", "logs", "missing"]) state[kind].clear();
+  for (const id of state.findings.keys()) note("findings", id);
+  for (const kind of ["rms", "partitions", "queues", "logs", "findings"]) state[kind].clear();
 }
 
 function forget(kind, rm, partition, name) {
@@ -128,6 +133,13 @@ function forget(kind, rm, partition, name) {
 /** The RM whose partition the lists are of; empty while no RM is known. */
 export function chosenRm() {
   return state.partitions.get(state.partition)?.rm ?? state.rms.keys().next().value ?? "";
+}
+
+/** The findings, the worst first; with `counting` those that count. */
+export function findings({ counting = false } = {}) {
+  const order = ["down", "degraded", "ok"];
+  const all = [...state.findings.values()].filter(({ severity }) => !counting || severity !== "ok");
+  return all.sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity) || a.since - b.since || (a.id < b.id ? -1 : 1));
 }
 
 /** Partitions in order: those of one RM beside one another. */

@@ -1,7 +1,7 @@
 // Tables whose columns sort, and lists that come from the server in pages.
 //
 // A column is { name, cell, number, wide, sort, value, kind }: `cell` makes a node or a text of a row,
-// numbers stand on the right, `wide` columns are left out on a telephone, where rows are cards.
+// numbers stand on the right, `wide` columns are left out on narrow screens. On a telephone rows are cards.
 // `sort` is the name by which the server orders a list; `value` gives what a table here is ordered by.
 // `kind` is "bare" for a cell that needs no name on a card, "sentence" for one that needs a line.
 
@@ -51,9 +51,16 @@ function classes({ number, wide, kind }) {
   return [number && "number", wide && "wide", kind].filter(Boolean).join(" ") || null;
 }
 
+/** A name gives way to other columns: it is cut in its middle, as far as its column allows. Lines end between amounts. */
+function inCell(shown) {
+  if (shown instanceof Element) return shown.matches(".one") ? el("span", { class: "named" }, shown) : shown;
+  const [last, ...before] = String(shown).split(" · ").reverse();
+  return before.length ? el("span", { class: "amounts" }, before.reverse().flatMap((one) => [el("span", { text: `${one} ·` }), " "]), el("span", { text: last })) : shown;
+}
+
 function line(columns, row) {
   const cells = columns.map((column) => {
-    const shown = column.cell(row) ?? "";
+    const shown = inCell(column.cell(row) ?? "");
     const none = shown === "–" || shown === "" ? "none" : "";
     return el("td", { role: "cell", class: [classes(column), none].filter(Boolean).join(" ") || null, "data-label": column.name }, shown);
   });

@@ -59,7 +59,7 @@ export class Topology {
 
 /** How large a gang would start now, level by level. */
 function inWords(levels, shape, domains) {
-  if (!Object.keys(shape).length) return "Nothing waits that has a shape, so that there are no slots to count.";
+  if (!Object.keys(shape).length) return "No ask waits that could start, so that there are no slots to count.";
   const best = levels.map((level) => largest(domains.filter((row) => row.level === level))).filter((row) => row?.slots);
   const places = best.map((row) => `${count(row.slots)} in one ${row.level} (${row.path})`);
   const members = `members of ${brief(shape)}`;

@@ -84,19 +84,23 @@ export function percent(share) {
   return `${value > 0 && value < 1 ? value.toFixed(1) : Math.round(value)} %`;
 }
 
-const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+// One clock for all who look, that of the commands: UTC.
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZone: "UTC" });
+const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
+const local = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
 
-/** The time of day, with the day if that is not today; a dash for none. */
+/** The time of day with its zone, as commands write it, and with the day if that is not today; a dash for none. */
 export function time(ms) {
   if (!ms) return "–";
-  const date = new Date(ms);
-  const today = day.format(date) === day.format(new Date());
-  return today ? clock.format(date) : `${day.format(date)}, ${clock.format(date)}`;
+  const today = day.format(ms) === day.format(Date.now());
+  return today ? `${clock.format(ms)}Z` : dayAndTime(ms);
 }
 
-/** The day and the time, for titles. */
-export const dayAndTime = (ms) => `${day.format(ms)}, ${clock.format(ms)}`;
+/** The day and the time of day. */
+export const dayAndTime = (ms) => `${day.format(ms)}, ${clock.format(ms)}Z`;
+
+/** The time of day where the reader is, with its zone. */
+export const localTime = (ms) => local.format(ms);
 
 /** A priority; the lowest number stands for none, such as that of a queue in which nothing waits. */
 export const priority = (value) => (value === undefined || value <= -2147483648 ? "–" : count(value));

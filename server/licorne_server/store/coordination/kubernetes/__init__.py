@@ -2,4 +2,6 @@
 
 from licorne_server.store.coordination.kubernetes.store import KubernetesStore
 
-__all__ = ["KubernetesStore"]
+__all__ = ["STORE", "KubernetesStore"]
+
+STORE = KubernetesStore

@@ -1,9 +1,9 @@
 """Calls to the API server, each bounded in time and in bytes.
 
-A call that the server has refused for the time being is repeated after the time that it names, within
-the time-out of the call: 429 always, as nothing was carried out, and 503 for reads only. Whoever calls
-during that time waits too. Writes wait for their turn, so that a member that takes over a thousand RMs
-does not get all of them throttled; renewals go first.
+A call that the server has refused temporarily is repeated after the time that it names, within
+the time-out of the call: 429 always, as nothing was carried out, and 503 for reads only. Calls
+during that time wait too. Writes take turns, so that a member that takes over a thousand RMs
+is not throttled for all of them; renewals have priority.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ import aiohttp
 
 from licorne_server.store.coordination.kubernetes.access import Access
 from licorne_server.store.coordination.kubernetes.objects import Json, version_of
-from licorne_server.store.coordination.store import Conflict, StoreError
+from licorne_server.store.documents.documents import Conflict, StoreError
 
 MAX_BODY = 16 * 1024 * 1024
 """Bytes of a response, at most. A page has 10 config maps or 100 Leases."""
@@ -40,12 +40,12 @@ class Missing(Conflict):
 
 
 class Expired(StoreError):
-    """The version or the page that was asked for is too old (410)."""
+    """The requested version or page is too old (410)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of object, as the API server names it."""
+    """A kind of object, under its name in the API server."""
 
     path: str
     plural: str
@@ -55,7 +55,7 @@ class Resource:
 
     @property
     def full(self) -> str:
-        """The name that rights are given for."""
+        """The full name, for which rights are granted."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
@@ -71,7 +71,7 @@ VERBS = {
     "update": "PUT",
     "delete": "DELETE",
 }
-"""Methods of HTTP by the verbs of rights."""
+"""Methods of HTTP by verb of RBAC."""
 
 _READS = ("get", "list", "watch")
 
@@ -85,7 +85,7 @@ class _Request:
     body: Json | None = None
 
     def path(self, namespace: str) -> str:
-        """The path of the object or of all of its kind."""
+        """The path of an object, or of all objects of the kind."""
         path = f"{self.resource.path}/namespaces/{namespace}/{self.resource.plural}"
         return f"{path}/{self.name}" if self.name else path
 
@@ -94,7 +94,7 @@ class _Request:
 
 
 class _Later(StoreError):
-    """The server wants no calls for some time."""
+    """The server requests a pause of calls."""
 
     def __init__(self, message: str, seconds: float, *, repeat: bool) -> None:
         """`repeat`: nothing was carried out, so the call may be made again."""
@@ -104,7 +104,7 @@ class _Later(StoreError):
 
 
 class Turns:
-    """Spaces our own writes. Not fair to anything but the order of calls."""
+    """Spaces our own writes, in the order of calls."""
 
     def __init__(self) -> None:
         """Let the first writes through at once."""
@@ -128,7 +128,7 @@ class Turns:
 
 
 class Api:
-    """The objects of one namespace. Every call ends within `timeout` seconds, but for watches."""
+    """The objects of one namespace. Every call except watches ends within `timeout` seconds."""
 
     def __init__(self, access: Access, namespace: str, timeout: float) -> None:
         """Connect with the first call."""
@@ -139,35 +139,35 @@ class Api:
         self._connecting = asyncio.Lock()
         self._closed = False
         self._turns = Turns()
-        # Time of the loop before which the server wants no call.
+        # Time of the loop before which the server wants no calls.
         self._resume = 0.0
 
     async def get(self, resource: Resource, name: str) -> Json | None:
-        """The object of that name; None if there is none. Never an older state."""
+        """The object of that name; None if there is none. The state is never an older one."""
         try:
             return await self._call(_Request("get", resource, name))
         except Missing:
             return None
 
     async def create(self, resource: Resource, body: Json, *, urgent: bool = False) -> Json:
-        """Create an object. Conflict: there is one of that name. A namespace that is not there is none."""
+        """Create an object. Raises Conflict if there is one of that name, not for a missing namespace."""
         return await self._write(_Request("create", resource, body=body), urgent)
 
     async def update(self, resource: Resource, body: Json, *, urgent: bool = False) -> Json:
-        """Replace the object of that name and version. Conflict: it has another one; or `Missing`."""
+        """Replace the object of that name and version. Raises Conflict for another one, or `Missing`."""
         return await self._write(
             _Request("update", resource, str(body["metadata"]["name"]), body=body), urgent
         )
 
     async def delete(self, resource: Resource, name: str, version: str) -> None:
-        """Delete the object of that version. Conflict: it has another one; or `Missing`."""
+        """Delete the object of that version. Raises Conflict for another one, or `Missing`."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"resourceVersion": version}}
         await self._write(_Request("delete", resource, name, body=body), False)
 
     async def list_all(self, resource: Resource, labels: str) -> tuple[list[Json], str]:
-        """All objects with these labels, as of one moment, and the version to watch from."""
+        """All objects with these labels, from one moment, and the version from which to watch."""
         for _ in range(3):
-            # A page that has expired: somebody has compacted the store meanwhile.
+            # A page may have expired: the store was compacted meanwhile.
             with suppress(Expired):
                 return await self._pages(resource, labels)
         raise StoreError(f"the pages of list {resource.full} expired three times")
@@ -197,7 +197,7 @@ class Api:
     async def watch(
         self, resource: Resource, labels: str, version: str, seconds: float, take: Callable[[str, Json], None]
     ) -> None:
-        """Give the changes since that version to `take`, by type and object, for about so many seconds.
+        """Pass the changes since a version to `take`, by type and object, for about `seconds`.
 
         Raises:
             Expired: the version is too old; everything has to be listed anew.
@@ -223,7 +223,7 @@ class Api:
                     raise StoreError(f"{request}: an event has more than {MAX_EVENT} bytes")
 
     async def close(self) -> None:
-        """Close all connections. Calls fail from now on."""
+        """Close all connections. Later calls fail."""
         self._closed = True
         await self._disconnect()
 
@@ -250,14 +250,14 @@ class Api:
                 async with self._response(request, deadline - loop.time()) as response:
                     return await _body(response, request)
             except _Later as later:
-                # Longer than that would end the lease of a member that could have gone on.
+                # A longer pause would end the lease of a member that could have continued.
                 self._resume = max(self._resume, loop.time() + min(later.seconds, self.timeout))
                 if not later.repeat or self._resume > last_start:
                     raise
 
     @asynccontextmanager
     async def _response(self, request: _Request, seconds: float) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A response that is no error, to be read within that time."""
+        """A successful response, to be read within `seconds`."""
         try:
             async with asyncio.timeout(seconds), await self._send(request) as response:
                 if not 200 <= response.status < 300:
@@ -275,7 +275,7 @@ class Api:
             try:
                 self._client = self._client or await self._access.connect()
             except Exception as error:
-                # The library reads files of many forms, and raises as many errors.
+                # The library reads files of many formats, and raises many kinds of errors.
                 raise StoreError(f"no way into Kubernetes: {type(error).__name__}: {error}") from error
         try:
             response: aiohttp.ClientResponse = await self._client.call_api(
@@ -291,19 +291,19 @@ class Api:
         except TimeoutError:
             raise
         except Exception as error:
-            # The token is read again before a call, from a file that may have gone.
+            # The token is read again before a call, from a file that may be gone.
             raise StoreError(f"{request}: {type(error).__name__}: {error}") from error
         return response
 
     async def _refused(self, request: _Request, response: aiohttp.ClientResponse) -> None:
-        """Raise the error that was answered."""
+        """Raise the error of a response."""
         text = (await _body(response, request)).decode("utf-8", "replace")
         try:
             message = str(json.loads(text)["message"])
         except (ValueError, KeyError, TypeError):
             message = text[:200]
         if response.status == 401:
-            # The next call reads the credentials anew: tokens are replaced while we run.
+            # The next call reads the credentials anew: tokens are replaced during the run.
             await self._disconnect()
         failure = _failure(request, response.status, message)
         after = _retry_after(response)
@@ -349,7 +349,7 @@ def _event(line: bytes, request: _Request) -> tuple[str, Json]:
 
 
 def _retry_after(response: aiohttp.ClientResponse) -> float | None:
-    """Seconds for which the server wants no calls; None if it does not say so."""
+    """Seconds for which the server wants no calls; None without such a header."""
     text = response.headers.get("Retry-After", "")
     if text.isascii() and text.isdecimal() and len(text) < 10:
         return float(text) if response.status in (429, 503) else None

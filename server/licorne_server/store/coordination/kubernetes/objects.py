@@ -1,9 +1,9 @@
-"""Members, owners of RMs and documents as objects of Kubernetes, and back.
+"""Members, owners of RMs and documents to objects of Kubernetes, and back.
 
-A member is a Lease, and so is the record of an RM: one LIST then has both as of one moment, and one
+A member is a Lease, and so is the record of an RM: so one LIST has both from one moment, and one
 watch follows them. The Lease of an RM is never renewed. Its epoch is in an annotation, because others
 may count `leaseTransitions`. A document is a config map, as it may be larger than all annotations
-together may be. The one by which members know each other is a Secret: many may read config maps.
+together may be. The shared secret of members is a Secret: many users may read config maps.
 
 Ids are free texts and names of objects are not, so a name has a hash of the id; the id itself is an
 annotation. Labels select all objects of one deployment.
@@ -27,7 +27,8 @@ from licorne_server.store.coordination.records import (
     write_member,
     write_ownership,
 )
-from licorne_server.store.coordination.store import Document, Member, MemberId, Ownership, StoreError
+from licorne_server.store.coordination.store import Member, MemberId, Ownership
+from licorne_server.store.documents.documents import Document, StoreError
 
 Json = dict[str, Any]
 
@@ -40,10 +41,10 @@ WRITE = "licorne.dev/write"
 
 SHARED_KIND = "shared"
 SECRET = "secret"
-"""Kinds of documents that are not read one by one, and of the one that is a Secret."""
+"""Label values: of documents in snapshots, and of the document that is a Secret."""
 
 MAX_MEMBER = 192 * 1024
-"""Bytes of a member, at most. Kubernetes takes 256 KiB of annotations."""
+"""Bytes of a member, at most. Kubernetes accepts 256 KiB of annotations."""
 
 _READABLE = 40
 
@@ -56,13 +57,13 @@ class MemberLease:
     version: str
     """Its resourceVersion."""
     duration: float
-    """Seconds without a change after which it has ended."""
+    """Seconds without a change after which the lease has ended."""
     ended: bool
-    """True if it was marked as ended. Such a Lease is never renewed."""
+    """True if the Lease was marked as ended. Such a Lease is never renewed."""
 
 
 def object_name(deployment: str, kind: str, key: str) -> str:
-    """The name of the object of an id or a key: a DNS-1123 subdomain, other for every key."""
+    """The name of the object of an id or a key: a DNS-1123 subdomain, unique to the key."""
     readable = re.sub(r"[^a-z0-9]+", "-", key[:_READABLE].lower()).strip("-")
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return ".".join(part for part in (deployment, kind, readable, digest) if part)
@@ -81,10 +82,10 @@ def version_of(found: Mapping[str, Any]) -> str:
 
 
 def revision_of(found: Mapping[str, Any]) -> int:
-    """The resourceVersion as a number, which it is in every server that is backed by etcd.
+    """The resourceVersion as a number, which it is with every API server on etcd.
 
     Raises:
-        StoreError: it is no number.
+        StoreError: the resourceVersion is no number.
     """
     version = version_of(found)
     if not version.isascii() or not version.isdecimal() or len(version) > 19:
@@ -93,7 +94,7 @@ def revision_of(found: Mapping[str, Any]) -> int:
 
 
 def write_of(found: Mapping[str, Any]) -> str:
-    """The id of the write that made the object what it is; empty without one."""
+    """The id of the last write of the object; empty without one."""
     return str(_annotations(found).get(WRITE, ""))
 
 
@@ -108,12 +109,12 @@ def name_of(found: Mapping[str, Any]) -> str:
 
 
 def replaced_by(found: Mapping[str, Any]) -> Json:
-    """The metadata of an update that replaces this Lease, and never another one: its version and its uid.
+    """The metadata of an update that can replace only this Lease: its version and its uid.
 
-    Kubernetes creates a Lease that is updated and not there, whatever the version, unless a uid is named.
+    Kubernetes creates a missing Lease on an update, whatever the version, unless a uid is given.
 
     Raises:
-        StoreError: it has none.
+        StoreError: the Lease has none.
     """
     uid = _mapping(found.get("metadata")).get("uid")
     if not isinstance(uid, str) or not uid:
@@ -124,13 +125,13 @@ def replaced_by(found: Mapping[str, Any]) -> Json:
 def member_lease(
     deployment: str, member: Member, lease: float, now: float, before: Mapping[str, Any] | None = None
 ) -> Json:
-    """The Lease of a member, renewed at a time in unix seconds of its wall clock, for people.
+    """The Lease of a member; its renewal time, in unix seconds of the wall clock, is only for people.
 
-    `before` is the metadata that names the Lease that it replaces, by `replaced_by`; None for a new one.
+    `before` is the metadata by which it replaces a Lease, from `replaced_by`; None for a new one.
     """
     record = write_member(member)
     if len(record) > MAX_MEMBER:
-        # Ids of many RMs, all of them long. Balance suffers, and nothing else.
+        # Many RMs with long ids: leave out the loads. Only balance suffers.
         record = write_member(replace(member, load={}))
     annotations = {RECORD: record.decode()}
     spec = {
@@ -142,7 +143,7 @@ def member_lease(
 
 
 def ended_lease(found: Json) -> Json:
-    """The Lease of a member that has ended, in place of the one that was found."""
+    """The Lease of an ended member, to replace the one that was found."""
     metadata = _mapping(found.get("metadata"))
     annotations = {**_annotations(found), ENDED: "true"}
     kept = {key: metadata[key] for key in ("name", "labels") if key in metadata}
@@ -151,10 +152,10 @@ def ended_lease(found: Json) -> Json:
 
 
 def read_member_lease(found: Json, usual_lease: float) -> MemberLease:
-    """The Lease of a member, from what the store has.
+    """Read the Lease of a member.
 
     Raises:
-        ValueError: it is none of ours, or was edited.
+        ValueError: it is not one of ours, or was edited.
     """
     given = _annotations(found)
     duration = _mapping(found.get("spec")).get("leaseDurationSeconds")
@@ -169,25 +170,25 @@ def read_member_lease(found: Json, usual_lease: float) -> MemberLease:
 
 
 def rm_lease(deployment: str, record: Ownership, before: Mapping[str, Any] | None = None) -> Json:
-    """The Lease of an RM. `before` names the one that it replaces, by `replaced_by`; None for a new one."""
+    """The Lease of an RM. `before` is from `replaced_by`; None for a new one."""
     annotations = {RECORD: write_ownership(record).decode()}
-    # The holder is for people. Without an owner it is left out.
+    # The holder is only for people. Without an owner it is left out.
     spec = {"holderIdentity": record.owner} if record.owner else {}
     return _lease(_metadata(deployment, "rm", record.rm_id, annotations, before), spec)
 
 
 def read_rm_lease(found: Json) -> Ownership:
-    """The record of an RM, from what the store has.
+    """Read the record of an RM.
 
     Raises:
-        ValueError: it is none of ours, or was edited.
+        ValueError: it is not one of ours, or was edited.
     """
     given = _annotations(found)
     return read_ownership(RmId(_text(given, ID)), _text(given, RECORD).encode(), revision_of(found))
 
 
 def document_object(deployment: str, kind: str, key: str, value: bytes, revision: int) -> Json:
-    """The object of a document, in place of the one of that revision; 0 for none."""
+    """The object of a document, to replace that of `revision`; 0 for a new one."""
     is_secret = kind == SECRET
     before = {"resourceVersion": str(revision)} if revision else None
     return {
@@ -199,10 +200,10 @@ def document_object(deployment: str, kind: str, key: str, value: bytes, revision
 
 
 def read_document(found: Json) -> tuple[str, Document]:
-    """The key and the document of an object.
+    """Read the key and the document of an object.
 
     Raises:
-        ValueError: it is none of ours, or was edited.
+        ValueError: it is not one of ours, or was edited.
     """
     data = found.get("data" if kind_of(found) == SECRET else "binaryData")
     value = _mapping(data).get("value", "")
@@ -224,7 +225,7 @@ def _lease(metadata: Json, spec: Json) -> Json:
 def _metadata(
     deployment: str, kind: str, key: str, annotations: Mapping[str, str], before: Mapping[str, Any] | None
 ) -> Json:
-    """What every object of ours has. Each write has an id: an update that changes nothing would keep the
+    """The metadata of all our objects. Each write has an id: an update that changes nothing would keep the
     resourceVersion, and the wall clock of a renewal may stand still."""
     return {
         "name": object_name(deployment, kind, key),
@@ -239,7 +240,7 @@ def _annotations(found: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    """The value if it is an object of JSON; an empty one otherwise, as anybody may have edited it."""
+    """The value if it is an object of JSON; an empty one otherwise, as users may have edited it."""
     return value if isinstance(value, dict) else {}
 
 

@@ -1,7 +1,8 @@
-"""Reads members, owners and shared documents, again and again.
+"""Reads members, owners and shared documents repeatedly.
 
 Each round lists everything, then follows changes by watches from the versions of the lists. A watch only
-hastens: whatever it loses, the next round has. A round ends early if a watch ends, such as with 410.
+makes reads earlier: changes that it misses are in the next round. A round ends early if a watch ends, such as
+with 410.
 """
 
 import asyncio
@@ -25,22 +26,16 @@ from licorne_server.store.coordination.kubernetes.objects import (
     read_rm_lease,
 )
 from licorne_server.store.coordination.kubernetes.sightings import Sightings
-from licorne_server.store.coordination.store import (
-    Conflict,
-    Document,
-    Member,
-    Ownership,
-    Snapshot,
-    StoreError,
-)
+from licorne_server.store.coordination.store import Member, Ownership, Snapshot
+from licorne_server.store.documents.documents import Conflict, Document, StoreError
 
 log = structlog.get_logger("core.coordination.kubernetes")
 
 _AT_ONCE = 10
-"""Leases of members that have ended, of which a round removes so many at most."""
+"""Leases of ended members that a round removes, at most."""
 
 _LEAST_WAIT = 0.01
-"""Seconds between two looks at leases that are about to end."""
+"""Seconds between two checks of leases that are about to end."""
 
 _LEAST_PAUSE = 1.0
 """Seconds between two rounds that end early."""
@@ -50,7 +45,7 @@ _Entry = MemberLease | Ownership | tuple[str, Document]
 
 @dataclass(slots=True)
 class _State:
-    """What was read, by names of objects."""
+    """The objects read, by name."""
 
     entries: dict[str, _Entry] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -58,7 +53,7 @@ class _State:
 
 
 class Reader:
-    """The reading of one watch of a store."""
+    """The reader of one watch of a store."""
 
     def __init__(
         self,
@@ -70,7 +65,7 @@ class Reader:
         lease: float,
         reread: float,
     ) -> None:
-        """Read the objects of a deployment; `lease` is the duration of Leases that name none."""
+        """Read the objects of a deployment; `lease` is the duration of Leases without one."""
         self._api = api
         self._sightings = sightings
         self._clock = clock
@@ -83,7 +78,7 @@ class Reader:
         self._state = _State()
         self._changed = asyncio.Event()
         self._failed = False
-        # Objects that cannot be read, so that each is logged once.
+        # Unreadable objects, so that each is logged once.
         self._unreadable: set[str] = set()
 
     async def run(self, publish: Callable[[Snapshot], None]) -> None:
@@ -122,7 +117,7 @@ class Reader:
         self._sightings.keep(owners | members)
 
     def _enter(self, state: _State, item: Json) -> bool:
-        """Take an object into the state; False if nothing of it has changed but its version."""
+        """Add an object to the state; returns False if only its version has changed."""
         name = name_of(item)
         before = state.entries.pop(name, None)
         try:
@@ -140,7 +135,7 @@ class Reader:
         now = self._clock()
         was_over = self._sightings.is_over(entry.member.id, now)
         self._sightings.see(entry.member.id, entry.version, entry.duration, now)
-        # Renewals alone are no news.
+        # A mere renewal is no change.
         return was_over or not isinstance(before, MemberLease) or _told(before) != _told(entry)
 
     def _read(self, item: Json) -> _Entry:
@@ -174,7 +169,7 @@ class Reader:
             asyncio.create_task(self._watch(resource, end - loop.time()), name=f"watch of {resource.plural}")
             for resource in self._selectors
         ]
-        # The server ends a watch in time by itself, and the connection is used again.
+        # The server itself ends a watch in time, and the connection is reused.
         last = end + self._reread / 2
         try:
             while (left := last - loop.time()) > 0 and not all(watch.done() for watch in watches):
@@ -192,7 +187,7 @@ class Reader:
             await asyncio.gather(*watches, return_exceptions=True)
 
     async def _watch(self, resource: Resource, seconds: float) -> bool:
-        """Take changes; False if the watch has ended for another reason than its time."""
+        """Process changes; returns False if the watch has ended before its time."""
         version = self._state.versions[resource.plural]
         try:
             await self._api.watch(resource, self._selectors[resource], version, seconds, self._take)
@@ -210,13 +205,13 @@ class Reader:
         elif kind == "DELETED":
             changed = self._state.entries.pop(name_of(item), None) is not None
         else:
-            # Bookmarks: the next round lists everything, and needs no version of them.
+            # Ignore bookmarks: the next round lists everything, and does not need their versions.
             changed = False
         if changed:
             self._changed.set()
 
     async def _remove_ended(self) -> None:
-        """Remove some Leases of members that have ended, and that no RM names."""
+        """Remove some Leases of ended members that own no RM."""
         now = self._clock()
         entries = self._state.entries
         owners = {one.owner for one in entries.values() if isinstance(one, Ownership)}
@@ -238,5 +233,5 @@ class Reader:
 
 
 def _told(lease: MemberLease) -> tuple[Member, bool]:
-    """What a snapshot tells of a member."""
+    """The part of a member's Lease that is in snapshots."""
     return lease.member, lease.ended

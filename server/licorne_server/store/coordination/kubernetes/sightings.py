@@ -1,15 +1,16 @@
-"""Ends of leases, judged by this observer's own monotonic clock.
+"""Ends of leases, determined by this observer's own monotonic clock.
 
 Wall clocks of different machines are never compared. A Lease counts as ended if its resourceVersion has
 not changed for its duration since this observer first saw that version. The observer sees a renewal
-later than it was sent, so it never judges before the member has stopped by itself; and an observer that
-has just begun waits for a whole lease.
+later than it was sent, so it never counts a lease as ended before the member has stopped; and an observer
+that has just begun waits for a whole lease.
 
-An absent Lease is judged alike. Somebody may have deleted the Lease of a member that goes on until its
+The same applies to an absent Lease. Somebody may have deleted the Lease of a member that continues until its
 next renewal fails.
 
 Only time in which the observer could read counts. After a long outage of the API server, or a pause of
-this process, every member gets a whole lease to renew, and nobody is taken for gone by who looks first.
+this process, every member gets a whole lease to renew, so the first observer does not take the others for
+gone.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from licorne_server.store.coordination.store import MemberId
 
 ABSENT = ""
-"""Version of a Lease that is not there."""
+"""Version of an absent Lease."""
 
 
 @dataclass(slots=True)
@@ -30,16 +31,16 @@ class _Sighting:
 
 
 class Sightings:
-    """What this observer has seen of members' leases, and when. Times are in seconds of its clock."""
+    """The versions of members' leases as seen here, and when. Times are in seconds of its clock."""
 
     def __init__(self, lease: float, reread: float) -> None:
-        """Of an absent Lease `lease` is the duration; all is read anew every `reread` seconds."""
+        """`lease` is the duration of an absent Lease; everything is read anew every `reread` seconds."""
         self._lease = lease
         self._reread = reread
         self._seen: dict[MemberId, _Sighting] = {}
 
     def see(self, member: MemberId, version: str, duration: float, now: float) -> None:
-        """The Lease of a member was read."""
+        """Note that the Lease of a member was read."""
         seen = self._seen.get(member)
         if seen is None or seen.version != version or now - seen.last > self._gap(seen):
             self._seen[member] = _Sighting(version, duration, now, now)
@@ -47,12 +48,12 @@ class Sightings:
             seen.last = now
 
     def miss(self, member: MemberId, now: float) -> None:
-        """There was no Lease of the member."""
+        """Note that a read found no Lease of the member."""
         seen = self._seen.get(member)
         self.see(member, ABSENT, self._lease if seen is None else max(self._lease, seen.duration), now)
 
     def is_over(self, member: MemberId, now: float) -> bool:
-        """True if the Lease, as last seen, has been without a change for its duration."""
+        """True if the Lease, as last seen, has not changed for its duration."""
         seen = self._seen.get(member)
         return seen is not None and now - seen.last <= self._gap(seen) and now - seen.since >= seen.duration
 
@@ -62,10 +63,10 @@ class Sightings:
         return min((end for end in ends if end > 0), default=float("inf"))
 
     def keep(self, members: Iterable[MemberId]) -> None:
-        """Forget all other members."""
+        """Drop the sightings of all other members."""
         kept = set(members)
         self._seen = {member: seen for member, seen in self._seen.items() if member in kept}
 
     def _gap(self, seen: _Sighting) -> float:
-        """Seconds between two readings after which the observer knows nothing of the time between."""
+        """Seconds of a pause between two reads, above which the pause does not count for the lease."""
         return max(seen.duration / 2, 2 * self._reread)

@@ -1,40 +1,40 @@
-"""The store of a deployment in a cluster of Kubernetes, and why nothing has two owners.
+"""The store of a deployment in a cluster of Kubernetes, and the reasons why no RM has two owners.
 
 Kubernetes has no leases that end by themselves and no transactions over objects. It has objects whose
 updates name the resourceVersion that they replace, so that the updates of *one* object have an order.
 
-*Renewal.* A member updates its Lease by its last version. It never creates it anew: an id is of one run.
-So a Lease that was marked as ended, or deleted, stays ended for its member, whose next renewal fails. A
-version alone is not enough for that, as an update of a Lease that is not there creates it: every update of
-a Lease names the uid too.
+*Renewal.* A member updates its Lease by its last version. It never creates it anew, as an id belongs to one
+run. So a Lease that was marked as ended, or deleted, stays ended for its member, whose next renewal fails. A
+version alone is not enough for that, as an update of a Lease that is not there creates it: every update of a
+Lease names the uid too.
 
-*End.* An observer takes a Lease for ended if its version has not changed for a whole lease by the
-observer's own clock (`sightings`). That alone would let a member come back between the observer's look
-and its next write, with an RM that has two owners then. So before `claim` takes an RM from a member it
+*End.* An observer considers a Lease ended if its version has not changed for a whole lease by the
+observer's own clock (`sightings`). That alone would let a member renew between the observer's read
+and its next write, so that an RM had two owners. So before `claim` takes an RM from a member it
 marks that member's Lease as ended, by the very version that it saw unchanged. Either the mark comes
 first, and no renewal follows it; or a renewal came first, the mark is a conflict, and so is the claim. A
 member counts its time from the *sending* of its last good renewal, before which no observer can have
-seen it, so it has stopped by itself before anybody may place the mark.
+seen it, so it has stopped by itself before any observer may set the mark.
 
 *Claim.* The order of the writes is: mark the old owner's Lease, then update the record of the RM by the
-version that the caller has read. Whoever is paused between the two, for however long, finds the record
-at another version if somebody else has claimed the RM. If nobody has, the claim is carried out for a
+version that the caller has read. A member that is paused between the two, for any time, finds the record
+at another version if another member has claimed the RM. If none has, the claim is carried out for a
 member that may have ended meanwhile: the record then names an owner without a Lease, which has stopped
 by its own clock, and others take the RM from it under a higher epoch. The checks of the claiming and of
-the new owner's Lease are made before, and keep such records rare; nothing depends on them.
+the new owner's Lease are made before, and keep such records rare; correctness does not depend on them.
 
 *Epochs* are an annotation of the RM's record: one above the larger of it and of the epoch that the RM
-names. A record that somebody deleted is created anew above what the RM names. The receivers drop effects
+names. A deleted record is created anew above the epoch that the RM names. The receivers drop effects
 of lower epochs; those that do not check epochs are guarded by the owner's stop alone.
 
-*A Lease deleted by hand.* Its member goes on until its next renewal, so others wait for a whole lease
-from the first time that they did not find it, as if it were a last change. `leave` and `evict` mark the
-Lease and do not delete it, so that their RMs may be taken at once. Who reads everything removes marked
+*A Lease deleted by hand.* Its member continues until its next renewal, so others wait for a whole lease
+from the first time that they did not find it, as if that were its last change. `leave` and `evict` mark the
+Lease and do not delete it, so that their RMs may be taken at once. Readers remove marked
 Leases later, once no record names them.
 
-*Time-outs.* A write without an answer may have been carried out, or may be later. It names a version,
-so it is carried out once, and never after another write of the object. Each write has an id of its own:
-a conflict with the same write, which HTTP has repeated, is none.
+*Time-outs.* A write without an answer may have been carried out, or may be carried out later. It names a
+version, so it is carried out once, and never after another write of the object. Each write has an id of its
+own: a conflict with the same write, which HTTP has repeated, is none.
 """
 
 import asyncio
@@ -68,22 +68,11 @@ from licorne_server.store.coordination.kubernetes.reading import Reader
 from licorne_server.store.coordination.kubernetes.sightings import Sightings
 from licorne_server.store.coordination.records import claimed, released
 from licorne_server.store.coordination.secret import KEY as SECRET_KEY
-from licorne_server.store.coordination.store import (
-    MAX_DOCUMENT,
-    SHARED,
-    Conflict,
-    Document,
-    LeaseLost,
-    Member,
-    MemberId,
-    Ownership,
-    Snapshot,
-    Store,
-    StoreError,
-)
+from licorne_server.store.coordination.store import LeaseLost, Member, MemberId, Ownership, Snapshot, Store
+from licorne_server.store.documents.documents import SHARED, Conflict, Document, StoreError
 
 REREAD = 5.0
-"""Seconds between two readings of everything, unless the lease is short."""
+"""Seconds between two reads of the whole store, unless the lease is short."""
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _TRIES = 5
@@ -100,7 +89,7 @@ class KubernetesStore(Store):
         clock: Callable[[], float] = time.monotonic,
         reread: float = REREAD,
     ) -> None:
-        """Connect with the first call. `clock` gives seconds that never go back; everything is read anew
+        """Connect with the first call. `clock` gives monotonic seconds; everything is read anew
         every `reread` seconds, and at least four times in a lease.
 
         Raises:
@@ -113,21 +102,21 @@ class KubernetesStore(Store):
         for what, name in (("namespace", namespace), ("name", self._deployment)):
             if not _LABEL.fullmatch(name):
                 raise SettingsError(
-                    f"--coordination kubernetes://NAMESPACE/NAME: the {what} must have lower-case letters, "
-                    f"digits and hyphens: {name!r}"
+                    f"coordination.store: the {what} must have lower-case letters, digits and "
+                    f"hyphens: {name!r}"
                 )
         self.lease = coordination.lease
-        # Several readings in a lease: one that fails is no gap in what was seen.
+        # Several reads in a lease, so that a failed one leaves no gap.
         self._reread = min(reread, coordination.lease / 4)
         self._clock = clock
         self._api = Api(access, namespace, min(_LONGEST_CALL, coordination.lease / 4))
         self._sightings = Sightings(self.lease, self._reread)
         self._member: MemberId | None = None
-        # What names the last version of its Lease.
+        # The metadata with the last version of this member's Lease.
         self._held: Json = {}
 
     async def join(self, member: Member) -> None:
-        """Create the Lease. A repeated call finds the one of the first."""
+        """Create the Lease. A repeated call finds the Lease of the first."""
         try:
             created = await self._api.create(LEASES, self._lease_of(member, None), urgent=True)
         except Conflict:
@@ -145,7 +134,7 @@ class KubernetesStore(Store):
             try:
                 found = await self._api.update(LEASES, self._lease_of(member, self._held), urgent=True)
             except Conflict:
-                # Either an earlier renewal, whose answer was lost, or the end of the lease.
+                # Either an earlier renewal whose answer was lost, or the end of the lease.
                 try:
                     found = await self._living(member.id)
                 except Conflict as error:
@@ -194,7 +183,7 @@ class KubernetesStore(Store):
         return await self._write(released(owned, self._member or MemberId("")), owned.revision)
 
     async def watch(self) -> AsyncIterator[Snapshot]:
-        """The newest snapshot, whenever there is one that was not given yet."""
+        """Snapshots, always the newest one that was not returned yet."""
         newest: list[Snapshot] = []
         there = asyncio.Event()
 
@@ -211,7 +200,7 @@ class KubernetesStore(Store):
             reread=self._reread,
         )
         task = asyncio.create_task(reader.run(publish), name="reader of Kubernetes")
-        # A defect ends the watch, which would else stand still unseen.
+        # A defect ends the watch, which would otherwise hang silently.
         task.add_done_callback(lambda _: there.set())
         try:
             while True:
@@ -245,8 +234,7 @@ class KubernetesStore(Store):
             if revision:
                 await self._api.delete(resource, object_name(self._deployment, kind, key), str(revision))
             return 0
-        if len(value) > MAX_DOCUMENT:
-            raise ValueError(f"a document may have {MAX_DOCUMENT} bytes, and {key!r} has {len(value)}")
+        self.check_size(key, value)
         return await self._put(
             resource, document_object(self._deployment, kind, key, value, revision), revision
         )
@@ -265,7 +253,7 @@ class KubernetesStore(Store):
         """The Lease of a member.
 
         Raises:
-            Conflict: it has ended.
+            Conflict: the lease has ended.
         """
         found = await self._find_member(member)
         if found is None or self._has_ended(found, member):
@@ -278,7 +266,7 @@ class KubernetesStore(Store):
         """End the lease of a member that has not renewed it in time.
 
         Raises:
-            Conflict: it may still live.
+            Conflict: the lease may still live.
         """
         found = await self._find_member(member)
         if found is None:
@@ -291,7 +279,7 @@ class KubernetesStore(Store):
             await self._api.update(LEASES, ended_lease(found))
 
     def _has_ended(self, found: Json, member: MemberId) -> bool:
-        """True if the Lease was marked as ended; notes its version otherwise."""
+        """True if the Lease was marked as ended; otherwise stores its version."""
         try:
             lease = read_member_lease(found, self.lease)
         except ValueError as error:
@@ -301,7 +289,7 @@ class KubernetesStore(Store):
         return lease.ended
 
     async def _write(self, record: Ownership, revision: int) -> Ownership:
-        """Write the record of an RM in place of that of the revision; returns it with the new one."""
+        """Write the record of an RM, replacing that of `revision`; returns it with the new revision."""
         before = None
         if revision:
             found = await self._api.get(LEASES, object_name(self._deployment, "rm", record.rm_id))
@@ -312,7 +300,7 @@ class KubernetesStore(Store):
         return replace(record, revision=await self._put(LEASES, body, revision))
 
     async def _put(self, resource: Resource, body: Json, revision: int) -> int:
-        """Create an object, or replace the one of that revision; the new revision."""
+        """Create an object, or replace that of `revision`; returns the new revision."""
         write = self._api.update if revision else self._api.create
         try:
             return revision_of(await write(resource, body))
@@ -326,7 +314,7 @@ class KubernetesStore(Store):
 
 
 def _place(key: str) -> tuple[Resource, str]:
-    """Where a document is: its resource, and its kind."""
+    """The resource and the kind under which a document is stored."""
     if key == SECRET_KEY:
         return SECRETS, SECRET
     return CONFIG_MAPS, SHARED_KIND if key.startswith(SHARED) else "document"

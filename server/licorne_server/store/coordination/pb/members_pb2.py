@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n2licorne_server/store/coordination/pb/members.proto\x12\x0flicorne.members\"0\n\x06\x46rames\x12&\n\x06\x66rames\x18\x01 \x03(\x0b\x32\x16.licorne.members.Frame\"\xef\x01\n\x05\x46rame\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12%\n\x04open\x18\x02 \x01(\x0b\x32\x15.licorne.members.OpenH\x00\x12\x11\n\x07message\x18\x03 \x01(\x0cH\x00\x12%\n\x04half\x18\x04 \x01(\x0b\x32\x15.licorne.members.HalfH\x00\x12#\n\x03\x65nd\x18\x05 \x01(\x0b\x32\x14.licorne.members.EndH\x00\x12\x0f\n\x05piece\x18\x06 \x01(\x0cH\x00\x12\x10\n\x06\x63redit\x18\x07 \x01(\rH\x00\x12\'\n\x05leave\x18\x08 \x01(\x0b\x32\x16.licorne.members.LeaveH\x00\x42\x06\n\x04part\"\x06\n\x04Half\"9\n\x05Leave\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12 \n\x18retry_after_milliseconds\x18\x02 \x01(\r\"\xa7\x01\n\x04Open\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\'\n\x06\x63\x61ller\x18\x02 \x01(\x0b\x32\x17.licorne.members.Caller\x12\x35\n\x08metadata\x18\x03 \x03(\x0b\x32#.licorne.members.Open.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"X\n\x06\x43\x61ller\x12\r\n\x05names\x18\x01 \x03(\t\x12\x10\n\x08operator\x18\x02 \x01(\x08\x12\x0c\n\x04peer\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x0e\n\x06viewer\x18\x05 \x01(\x08\"5\n\x03\x45nd\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0f\n\x07\x64\x65tails\x18\x03 \x01(\x0c\"#\n\x0eResolveRequest\x12\x11\n\tpartition\x18\x01 \x01(\t\" \n\x0fResolveResponse\x12\r\n\x05rm_id\x18\x01 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n2licorne_server/store/coordination/pb/members.proto\x12\x0flicorne.members\"0\n\x06\x46rames\x12&\n\x06\x66rames\x18\x01 \x03(\x0b\x32\x16.licorne.members.Frame\"\xef\x01\n\x05\x46rame\x12\x0c\n\x04\x63\x61ll\x18\x01 \x01(\x04\x12%\n\x04open\x18\x02 \x01(\x0b\x32\x15.licorne.members.OpenH\x00\x12\x11\n\x07message\x18\x03 \x01(\x0cH\x00\x12%\n\x04half\x18\x04 \x01(\x0b\x32\x15.licorne.members.HalfH\x00\x12#\n\x03\x65nd\x18\x05 \x01(\x0b\x32\x14.licorne.members.EndH\x00\x12\x0f\n\x05piece\x18\x06 \x01(\x0cH\x00\x12\x10\n\x06\x63redit\x18\x07 \x01(\rH\x00\x12\'\n\x05leave\x18\x08 \x01(\x0b\x32\x16.licorne.members.LeaveH\x00\x42\x06\n\x04part\"\x06\n\x04Half\"9\n\x05Leave\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12 \n\x18retry_after_milliseconds\x18\x02 \x01(\r\"\xa7\x01\n\x04Open\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\'\n\x06\x63\x61ller\x18\x02 \x01(\x0b\x32\x17.licorne.members.Caller\x12\x35\n\x08metadata\x18\x03 \x03(\x0b\x32#.licorne.members.Open.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"X\n\x06\x43\x61ller\x12\r\n\x05names\x18\x01 \x03(\t\x12\x10\n\x08operator\x18\x02 \x01(\x08\x12\x0c\n\x04peer\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x0e\n\x06viewer\x18\x05 \x01(\x08\"5\n\x03\x45nd\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0f\n\x07\x64\x65tails\x18\x03 \x01(\x0c\"#\n\x0eResolveRequest\x12\x11\n\tpartition\x18\x01 \x01(\t\" \n\x0fResolveResponse\x12\r\n\x05rm_id\x18\x01 \x01(\t\"\x97\x01\n\x0bReadRequest\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12:\n\x07headers\x18\x03 \x03(\x0b\x32).licorne.members.ReadRequest.HeadersEntry\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x83\x01\n\x08ReadHead\x12\x0e\n\x06status\x18\x01 \x01(\r\x12\x37\n\x07headers\x18\x02 \x03(\x0b\x32&.licorne.members.ReadHead.HeadersEntry\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,6 +33,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_OPEN_METADATAENTRY']._loaded_options = None
   _globals['_OPEN_METADATAENTRY']._serialized_options = b'8\001'
+  _globals['_READREQUEST_HEADERSENTRY']._loaded_options = None
+  _globals['_READREQUEST_HEADERSENTRY']._serialized_options = b'8\001'
+  _globals['_READHEAD_HEADERSENTRY']._loaded_options = None
+  _globals['_READHEAD_HEADERSENTRY']._serialized_options = b'8\001'
   _globals['_FRAMES']._serialized_start=71
   _globals['_FRAMES']._serialized_end=119
   _globals['_FRAME']._serialized_start=122
@@ -53,4 +57,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RESOLVEREQUEST']._serialized_end=780
   _globals['_RESOLVERESPONSE']._serialized_start=782
   _globals['_RESOLVERESPONSE']._serialized_end=814
+  _globals['_READREQUEST']._serialized_start=817
+  _globals['_READREQUEST']._serialized_end=968
+  _globals['_READREQUEST_HEADERSENTRY']._serialized_start=922
+  _globals['_READREQUEST_HEADERSENTRY']._serialized_end=968
+  _globals['_READHEAD']._serialized_start=971
+  _globals['_READHEAD']._serialized_end=1102
+  _globals['_READHEAD_HEADERSENTRY']._serialized_start=922
+  _globals['_READHEAD_HEADERSENTRY']._serialized_end=968
 # @@protoc_insertion_point(module_scope)

@@ -1,0 +1,115 @@
+"""Ranges of expected starts, from the errors of those that were expected before.
+
+An error is the ratio of the wait until the start to the expected one. Four of five starts come within a
+range: it reaches between two of the latest errors for the same leaf and amounts, or of all where these are
+few. Which two follows from how many of the ranges before were missed (adaptive conformal inference, Gibbs
+and Candès 2021), so that the level holds also while loads change.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from math import ceil, floor
+from typing import NamedTuple
+
+from licorne_core.values.ids import QueuePath
+from licorne_core.values.resources import Items
+
+LEVEL = 0.8
+"""Part of the starts that come within their ranges."""
+
+MOST_ERRORS = 64
+"""Latest errors of one leaf and amounts; of all there are four times as many."""
+
+MOST_KINDS = 2_000
+"""Most leaves and amounts with errors; the one with the oldest last error is dropped."""
+
+FEWEST_ERRORS = 10
+"""Fewest errors for a range: with fewer there is none at 80 %."""
+
+GRACE = 60.0
+"""Seconds that are added to both waits of an error, so that short ones make no large ratios."""
+
+STEP = 0.02
+"""Change of the part of missed starts that ranges allow for, by one miss."""
+
+
+class Expected(NamedTuple):
+    """A start that an ask was expected to have, as of a time; both in unix seconds.
+
+    `is_held` distinguishes shadow starts from estimates: their errors are kept apart.
+    """
+
+    queue: QueuePath
+    items: Items
+    is_held: bool
+    now: float
+    start: float
+
+
+class Range(NamedTuple):
+    """The earliest and the latest start, in unix seconds."""
+
+    earliest: float
+    latest: float
+
+
+class _Errors:
+    """The latest errors of one kind, also in order."""
+
+    __slots__ = ("in_order", "latest", "most")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.latest: deque[float] = deque()
+        self.in_order: list[float] = []
+
+    def add(self, error: float) -> None:
+        if len(self.latest) == self.most:
+            del self.in_order[bisect_left(self.in_order, self.latest.popleft())]
+        self.latest.append(error)
+        self.in_order.insert(bisect_left(self.in_order, error), error)
+
+
+class Ranges:
+    """The errors of one partition."""
+
+    def __init__(self) -> None:
+        """Start without errors."""
+        self._errors: dict[tuple[QueuePath, Items, bool], _Errors] = {}
+        self._all = {is_held: _Errors(4 * MOST_ERRORS) for is_held in (False, True)}
+        self._missed = dict.fromkeys((False, True), 1 - LEVEL)
+        """Part of the errors outside of the next range, of estimates and of shadow starts."""
+
+    def range(self, expected: Expected) -> Range | None:
+        """The range of a start, in whole seconds; None while there are few errors."""
+        errors = self._errors.get((expected.queue, expected.items, expected.is_held))
+        if errors is None or len(errors.in_order) < FEWEST_ERRORS:
+            errors = self._all[expected.is_held]
+        count, outside = len(errors.in_order), self._missed[expected.is_held] / 2
+        if count < FEWEST_ERRORS:
+            return None
+        first = max(0, floor((count + 1) * outside) - 1)
+        last = min(count - 1, ceil((count + 1) * (1 - outside)) - 1)
+        wait = max(0.0, expected.start - expected.now) + GRACE
+        earliest, latest = (
+            expected.now + max(0.0, errors.in_order[at] * wait - GRACE) for at in (first, last)
+        )
+        return Range(floor(earliest), ceil(latest))
+
+    def started(self, expected: Expected, told: Range | None, start: float) -> None:
+        """Learn from an ask that started at a time, and had this range when that was expected."""
+        is_held, wait = expected.is_held, max(0.0, expected.start - expected.now)
+        key = (expected.queue, expected.items, is_held)
+        errors = self._errors.pop(key, None)
+        if errors is None:
+            errors = _Errors(MOST_ERRORS)
+            if len(self._errors) >= MOST_KINDS:
+                del self._errors[next(iter(self._errors))]
+        self._errors[key] = errors
+        error = (max(0.0, start - expected.now) + GRACE) / (wait + GRACE)
+        errors.add(error)
+        self._all[is_held].add(error)
+        if told is not None:
+            is_missed = not told.earliest <= start <= told.latest
+            missed = self._missed[is_held] + STEP * ((1 - LEVEL) - is_missed)
+            self._missed[is_held] = min(1.0, max(0.0, missed))

@@ -1,0 +1,85 @@
+"""The victims of least lost work, for queues that compare costs (spec § 9.4).
+
+Losses are sums of amounts times seconds (`loss_price`), so several small victims may cost less than one.
+All sets are tried but those that cannot cost less than the best so far: what is missing has a least price, by
+the best ratio of price to amount among the candidates that are left.
+"""
+
+from collections.abc import Sequence
+
+from licorne_core.standard.preemption.victims import (
+    NO_PRICE,
+    Candidate,
+    Price,
+    Vector,
+    WhatIf,
+    covers,
+    less,
+    price_of,
+)
+
+Gain = tuple[Candidate, Vector]
+"""A candidate, and the amounts of what is missing that its end frees."""
+
+SLACK = 1 - 1e-9
+"""Factor of a bound that is derived from a ratio: rounding makes it no higher than the least price."""
+
+
+class CheapestSet:
+    """The legal set with the least price, then the fewest victims, then the first in rank order."""
+
+    __slots__ = ("_best", "_chosen", "_gains", "_key", "_left", "_ratios", "_what_if")
+
+    def __init__(self, gains: Sequence[Gain], what_if: WhatIf) -> None:
+        """Choose among these candidates, given in rank order."""
+        self._gains = gains
+        self._what_if = what_if
+        self._chosen: list[Candidate] = []
+        self._best: list[Candidate] | None = None
+        self._key: tuple[Price, int] | None = None
+        types = len(gains[0][1]) if gains else 0
+        # All amounts of the candidates from an index on, and the least price of one unit, by type.
+        self._left: list[Vector] = [(0,) * types]
+        ratios = [float("inf")] * types
+        self._ratios = [tuple(ratios)]
+        for one, gives in reversed(gains):
+            self._left.append(
+                tuple([left + amount for left, amount in zip(self._left[-1], gives, strict=True)])
+            )
+            for place, amount in enumerate(gives):
+                if amount > 0:
+                    ratios[place] = min(ratios[place], one.price[1] / amount)
+            self._ratios.append(tuple(ratios))
+        self._left.reverse()
+        self._ratios.reverse()
+
+    def of(self, missing: Vector) -> list[Candidate] | None:
+        """The set that covers what is missing; None for none. Out of steps, the best so far."""
+        self._search(0, missing, NO_PRICE, 0)
+        return self._best
+
+    def _search(self, start: int, missing: Vector, price: Price, number: int) -> None:
+        if not any(missing):
+            self._best, self._key = [*self._chosen], (price, number)
+            return
+        for index in range(start, len(self._gains)):
+            if self._what_if.steps_left <= 0 or not self._may_be_best(index, missing, price, number):
+                return
+            one, gives = self._gains[index]
+            rest, raised = less(missing, gives), price_of((price, one.price))
+            key = (raised, number + len(one.victims))
+            if rest == missing or not (self._key is None or key < self._key) or not self._what_if.take(one):
+                continue
+            self._chosen.append(one)
+            self._search(index + 1, rest, *key)
+            self._what_if.put_back(self._chosen.pop())
+
+    def _may_be_best(self, index: int, missing: Vector, price: Price, number: int) -> bool:
+        """True if candidates from the index on cover what is missing, and may cost less than the best set."""
+        if not covers(self._left[index], missing):
+            return False
+        if self._key is None:
+            return True
+        needs = [need * ratio for need, ratio in zip(missing, self._ratios[index], strict=True) if need]
+        highest, loss = price
+        return ((highest, loss + int(max(needs) * SLACK)), number + 1) < self._key

@@ -1,0 +1,382 @@
+"""Calls packed into one stream: one end of the stream between two members.
+
+A message of the stream has all queued frames, up to a bound in bytes. In a rush, with frames close
+behind each other, the frames of a moment are gathered: gRPC delivers messages one by one, so that few
+would wait. Otherwise a frame is sent at once.
+
+Each direction of a call has a window of bytes, which grows as its reader takes messages. So the stream
+itself is always read, a slow reader stops its own call alone, and the backlog is bounded at both ends.
+Calls take turns, frame by frame. Long messages travel in pieces.
+
+With a gRPC call for each call no windows of our own were needed. But a caller of grpc.aio that writes while
+its call ends loses the status, and all unread messages (`set_internal_error`): an RM would not
+learn why its owner has ended a stream.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from math import inf
+
+import grpc
+
+from licorne_server.process.fair import RoundRobin
+from licorne_server.store.coordination.pb import members_pb2 as pb
+from licorne_server.wire.errors import Malformed, call_error, unavailable
+from licorne_server.wire.framing import delimited
+from licorne_server.wire.items import parse
+
+SERVICE = "licorne.members.Members"
+"""The service that carries out passed calls."""
+
+CANCELLED: int = grpc.StatusCode.CANCELLED.value[0]
+_UNKNOWN = grpc.StatusCode.UNKNOWN
+
+ACCEPTED = b""
+"""The first message of the called member: it has accepted the secret."""
+
+WINDOW = 256 * 1024
+"""Bytes of one direction of a call that may be unread or under way before the next piece is sent."""
+
+FRAME_COST = 64
+"""Bytes added to the size of each frame, so that empty messages are bounded too."""
+
+PIECE = 32 * 1024
+"""Bytes of a message in one frame, at most."""
+
+PACK = 128 * 1024
+"""Bytes of frames at which a message of the stream is full."""
+
+PACK_FRAMES = 512
+"""Frames at which a message is full: reading them takes about a millisecond."""
+
+CLOSE = 8
+"""Number of closely following frames that make a rush."""
+
+RUSH_SECONDS = 0.004
+"""Seconds within which the frames of a rush came."""
+
+GATHER_SECONDS = 0.002
+"""Seconds between two messages of the stream in a rush."""
+
+ENOUGH = 64
+"""Number of waiting frames at which gathering ends."""
+
+MOST_PACKED = PACK + PIECE + 1024 * 1024
+"""Bytes of a message of the stream, at most: an opening frame has names of any length that gRPC accepts."""
+
+MOST_MESSAGE = 64 * 1024 * 1024
+"""Bytes of a call's message, which is sent in pieces, at most."""
+
+MOST_CALLS = 16 * 1024
+"""Calls of one stream, at most."""
+
+_FRAMES = pb.Frames.FRAMES_FIELD_NUMBER
+
+
+class PackedCall:
+    """One end of a call."""
+
+    def __init__(self, stream: "PackedStream", number: int) -> None:
+        """Only `PackedStream` makes calls."""
+        self.number = number
+        self.end: pb.End | None = None
+        """How the call has ended; None while it has not."""
+        self.ended = asyncio.Event()
+        """Set when the call has ended. Messages that arrived before may still be read."""
+        self.on_end: Callable[[], object] | None = None
+        """Called when the call has ended."""
+        self.leaving: asyncio.Future[pb.Leave] = asyncio.get_running_loop().create_future()
+        """Done when the other side has asked to leave."""
+        self._stream = stream
+        # Bytes that may be sent; a frame is sent whole as long as there is any room.
+        self._room = WINDOW
+        self._has_room = asyncio.Event()
+        # Unread messages, each with the bytes to credit when it is read.
+        self._messages: deque[tuple[bytes, int]] = deque()
+        # Pieces of an incomplete message, their bytes, and those not credited yet.
+        self._pieces: list[bytes] = []
+        self._pieces_size = self._pieces_owed = 0
+        # Unread bytes, and read ones that are not credited to the sender yet.
+        self._untaken = self._owed = 0
+        self._is_awaited = False
+        self._is_half = self._has_halved = False
+        self._news = asyncio.Event()
+
+    async def send(self, message: bytes) -> None:
+        """Send a message as soon as the window has room; for an ended call it is dropped."""
+        for begin in range(0, max(len(message), 1), PIECE):
+            while self._room <= 0 and self.end is None:
+                self._has_room.clear()
+                await self._has_room.wait()
+            if self.end is not None or self._has_halved:
+                return
+            piece = message[begin : begin + PIECE]
+            self._room -= len(piece) + FRAME_COST
+            if begin + PIECE < len(message):
+                self._stream.put(pb.Frame(call=self.number, piece=piece))
+            else:
+                self._stream.put(pb.Frame(call=self.number, message=piece))
+
+    def half(self) -> None:
+        """End this side's messages."""
+        if self.end is None and not self._has_halved:
+            self._has_halved = True
+            self._stream.put(pb.Frame(call=self.number, half=pb.Half()))
+
+    def ask_to_leave(self, leave: pb.Leave) -> None:
+        """Ask the other side to end the call in order, and its RM to leave."""
+        self._stream.put(pb.Frame(call=self.number, leave=leave))
+
+    def finish(self, code: int = 0, message: str = "", details: bytes = b"") -> None:
+        """End the call with a status, unless it has ended; the peer gets it after all sent messages."""
+        if self.end is None:
+            end = pb.End(code=code, message=message, details=details)
+            self._stream.put(pb.Frame(call=self.number, end=end))
+            self.over(end)
+
+    def lose(self, code: int, message: str) -> None:
+        """End the call locally with a status, unless it has ended and all its messages were received."""
+        if self.end is None:
+            self._stream.put(pb.Frame(call=self.number, end=pb.End(code=CANCELLED)))
+        elif not self._messages:
+            return
+        self.end = None
+        self._messages.clear()
+        self.over(pb.End(code=code, message=message))
+
+    async def receive(self) -> bytes | None:
+        """The next message; None when the other side has ended its messages, or the call has ended."""
+        while not self._messages:
+            if self.end is not None or self._is_half:
+                return None
+            self._credit(self._pieces_owed)
+            self._pieces_owed = 0
+            self._is_awaited = True
+            self._news.clear()
+            try:
+                await self._news.wait()
+            finally:
+                self._is_awaited = False
+        message, owed = self._messages.popleft()
+        self._credit(owed)
+        return message
+
+    def _credit(self, size: int) -> None:
+        """Let the sender send `size` more bytes."""
+        self._untaken -= size
+        self._owed += size
+        if self._owed >= WINDOW // 2 and self.end is None:
+            self._stream.put(pb.Frame(call=self.number, credit=self._owed))
+            self._owed = 0
+
+    def take(self, frame: pb.Frame, part: str) -> None:
+        """Process a frame of the other side.
+
+        Raises:
+            Malformed: the other side has sent more than it may.
+        """
+        if part in ("message", "piece"):
+            self._take_piece(frame.message if part == "message" else frame.piece, whole=part == "message")
+        elif part == "credit":
+            self._room = min(self._room + frame.credit, WINDOW)
+            self._has_room.set()
+        elif part == "half":
+            self._is_half = True
+            self._news.set()
+        elif part == "leave" and not self.leaving.done():
+            self.leaving.set_result(frame.leave)
+        elif part == "end":
+            self.over(frame.end)
+
+    def _take_piece(self, piece: bytes, *, whole: bool) -> None:
+        cost = len(piece) + FRAME_COST
+        self._untaken += cost
+        if self._untaken > WINDOW + PIECE + FRAME_COST:
+            raise Malformed(f"call {self.number} has more on its way than its window")
+        if self._pieces_size + len(piece) > MOST_MESSAGE:
+            raise Malformed(f"call {self.number} has a message of more than {MOST_MESSAGE} bytes")
+        if whole:
+            message = b"".join((*self._pieces, piece)) if self._pieces else piece
+            self._messages.append((message, self._pieces_owed + cost))
+            self._pieces, self._pieces_size, self._pieces_owed = [], 0, 0
+            self._news.set()
+            return
+        self._pieces.append(piece)
+        self._pieces_size += len(piece)
+        if self._is_awaited and not self._messages:
+            # The reader waits for this message, which may be larger than the window.
+            self._credit(cost)
+        else:
+            self._pieces_owed += cost
+
+    def over(self, end: pb.End) -> None:
+        """Note that the call has ended; the first end counts."""
+        if self.end is None:
+            self.end = end
+            self._stream.forget(self.number)
+            self.ended.set()
+            self._news.set()
+            self._has_room.set()
+            if self.on_end is not None:
+                self.on_end()
+
+    def check(self) -> None:
+        """Raise the error with which the call has ended, if any.
+
+        Raises:
+            CallError: the status is not OK; the error has all its details.
+        """
+        end = self.end
+        if end is not None and end.code:
+            code = next((code for code in grpc.StatusCode if code.value[0] == end.code), _UNKNOWN)
+            raise call_error(code, end.message, end.details)
+
+
+class PackedStream:
+    """One end of a stream between two members, and its calls."""
+
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[bytes | None]],
+        write: Callable[[bytes], Awaitable[None]],
+        opened: Callable[[PackedCall, pb.Open], None] | None = None,
+    ) -> None:
+        """Over a stream of bytes, whose `read` gives None at its end.
+
+        `opened` is called with each call of the other side; without it the other side may begin none.
+        """
+        self._read = read
+        self._write = write
+        self._opened = opened
+        self._calls: dict[int, PackedCall] = {}
+        self._last = 0
+        # Queued frames, by call.
+        self._waiting: RoundRobin[int, bytes] = RoundRobin()
+        self._news = asyncio.Event()
+        # Times of the last frames that were put, and of the last message, in the loop's time.
+        self._loop = asyncio.get_running_loop()
+        self._put: deque[float] = deque([-inf] * CLOSE, CLOSE)
+        self._wrote = -inf
+        # Reason for the stream's end; empty before.
+        self._over = ""
+        self._closed = asyncio.Event()
+
+    def open(self, opening: pb.Open) -> PackedCall:
+        """Begin a call.
+
+        Raises:
+            CallError: UNAVAILABLE, the stream has ended, or has too many calls.
+        """
+        if self._over:
+            raise unavailable(self._over)
+        if len(self._calls) >= MOST_CALLS:
+            raise unavailable(f"{MOST_CALLS} calls are passed to this member already")
+        self._last += 1
+        call = self._calls[self._last] = PackedCall(self, self._last)
+        self.put(pb.Frame(call=call.number, open=opening))
+        return call
+
+    def put(self, frame: pb.Frame) -> None:
+        """Queue a frame of a call, after those of the call that wait."""
+        if not self._over:
+            self._put.append(self._loop.time())
+            self._waiting.put(frame.call, delimited(_FRAMES, frame.SerializeToString()))
+            self._news.set()
+
+    @property
+    def is_idle(self) -> bool:
+        """True if there are no calls."""
+        return not self._calls
+
+    def forget(self, number: int) -> None:
+        """Remove an ended call: later frames of it are dropped."""
+        self._calls.pop(number, None)
+
+    async def run(self) -> None:
+        """Read and write until the stream ends, or fails.
+
+        Raises:
+            Malformed: the other side violates the protocol.
+        """
+        parts = (self._read_all(), self._write_all(), self._closed.wait())
+        tasks = [asyncio.ensure_future(part) for part in parts]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            self.close("the connection between two members has ended")
+            await asyncio.wait(tasks)
+        for task in tasks:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    def finish(self, reason: str) -> None:
+        """End all calls with UNAVAILABLE, and the stream once it has sent all queued frames."""
+        for call in tuple(self._calls.values()):
+            call.finish(grpc.StatusCode.UNAVAILABLE.value[0], reason)
+        self._over = self._over or reason
+        self._news.set()
+
+    def close(self, reason: str) -> None:
+        """End the stream, and all calls with UNAVAILABLE."""
+        self._over = self._over or reason
+        self._closed.set()
+        self._waiting.clear()
+        for call in tuple(self._calls.values()):
+            call.over(pb.End(code=grpc.StatusCode.UNAVAILABLE.value[0], message=self._over))
+
+    async def _read_all(self) -> None:
+        while (raw := await self._read()) is not None:
+            if len(raw) > MOST_PACKED:
+                raise Malformed(f"a message of frames has {len(raw)} bytes, more than {MOST_PACKED}")
+            for number, frame in enumerate(parse(pb.Frames, raw).frames, 1):
+                self._take(frame)
+                if not number % PACK_FRAMES:
+                    await asyncio.sleep(0)
+
+    def _take(self, frame: pb.Frame) -> None:
+        part = frame.WhichOneof("part")
+        if part == "open":
+            self._begin(frame)
+        elif part is not None and (call := self._calls.get(frame.call)) is not None:
+            call.take(frame, part)
+
+    def _begin(self, frame: pb.Frame) -> None:
+        """Begin a call of the other side."""
+        if self._opened is None or frame.call <= self._last:
+            raise Malformed(f"call {frame.call} cannot be opened")
+        if len(self._calls) >= MOST_CALLS:
+            raise Malformed(f"more than {MOST_CALLS} calls")
+        self._last = frame.call
+        call = self._calls[frame.call] = PackedCall(self, frame.call)
+        self._opened(call, frame.open)
+
+    async def _write_all(self) -> None:
+        while self._waiting.size or not self._over:
+            if self._waiting.size:
+                await self._gather()
+                self._wrote = self._loop.time()
+                await self._write(self._pack())
+            else:
+                self._news.clear()
+                await self._news.wait()
+
+    async def _gather(self) -> None:
+        """Wait a moment in a rush for more frames to join those that wait."""
+        if self._put[-1] - self._put[0] >= RUSH_SECONDS or self._waiting.size >= ENOUGH:
+            return
+        pause = self._wrote + GATHER_SECONDS - self._loop.time()
+        if pause > 0:
+            await asyncio.sleep(pause)
+
+    def _pack(self) -> bytes:
+        """Join queued frames, of the calls in turn, into one message."""
+        frames: list[bytes] = []
+        size = 0
+        while self._waiting.size and size < PACK and len(frames) < PACK_FRAMES:
+            frame = self._waiting.take()
+            frames.append(frame)
+            size += len(frame)
+        return b"".join(frames)

@@ -1,0 +1,230 @@
+"""One connection: HTTP/2 between a socket of the loop and the calls."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import licorne_transport as http2
+import structlog
+
+from licorne_server.transport.loop.rounds import CALL_WORK, Rounds
+from licorne_server.transport.loop.streams import Calls, Streams
+
+log = structlog.get_logger("core.transport")
+
+READ_BYTES = 64 * 1024
+"""Most bytes that are read in one turn of the loop: hundreds of small messages."""
+
+WRITE_BYTES = 64 * 1024
+"""Most bytes that are written at once."""
+
+
+class Owner(Calls, Protocol):
+    """The server that owns connections."""
+
+    max_streams: int
+    """Most open calls of one connection."""
+    rounds: Rounds
+    """Schedules the turns of all connections."""
+
+    def opened(self, connection: "Connection") -> bool:
+        """Register a new connection; returns False if there are too many."""
+        ...
+
+    def closed(self, connection: "Connection") -> None:
+        """Remove a closed connection."""
+        ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One connection: the protocol of a socket, with the streams on it."""
+
+    streams: Streams
+    """The calls of the connection."""
+    made_at: float
+    """Time at which it was made, in seconds of the process' clock."""
+    heard_at: float
+    """Time at which something was last received, in the same seconds."""
+    is_waiting: bool
+    """True while it waits for its turn to process received bytes."""
+
+    def __init__(self, owner: Owner, buffer: memoryview) -> None:
+        """`buffer` is shared by all connections, as the loop reads one at a time."""
+        self.made_at = self.heard_at = monotonic()
+        self._owner = owner
+        self._buffer = buffer
+        self._http2 = http2.Connection(owner.max_streams, owner.max_message)
+        self.streams = Streams(owner, self._http2, self._soon)
+        self._loop = asyncio.get_running_loop()
+        # None before the connection is made, and after it is lost.
+        self._transport: asyncio.Transport | None = None
+        self._unread = b""
+        self.is_waiting = self._is_flushing = self._is_paused = self._is_closing = False
+        self._is_reading = True
+
+    def ping(self) -> None:
+        """Send a ping to check that the peer is alive."""
+        self._http2.ping()
+        self._soon()
+
+    def shut_down(self) -> None:
+        """Accept no new calls, and close after the last one."""
+        self._http2.shut_down()
+        self._soon()
+
+    def close(self) -> None:
+        """Close the connection after sending all queued bytes."""
+        # Bytes that waited for room are queued behind those that are taken first.
+        for _ in range(2):
+            self._flush(ends=True)
+        self._forget()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._forget()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _forget(self) -> None:
+        """Drop all received and queued bytes, and take no more turns."""
+        self._is_closing, self.is_waiting = True, False
+        self._unread = b""
+        self._http2.close()
+
+    # Callbacks of the loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to serve the connection."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peer = peer_name(transport.get_extra_info("peername"))
+        self.streams.meet(peer, transport.get_extra_info("ssl_object"))
+        if not self._owner.opened(self):
+            transport.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """The buffer into which the loop reads."""
+        return self._buffer[: self._owner.rounds.room]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Process `nbytes` that were read into the buffer."""
+        self.data_received(bytes(self._buffer[:nbytes]))
+
+    def data_received(self, data: bytes) -> None:
+        """Process bytes that were read."""
+        if self._is_closing:
+            return
+        self.heard_at = monotonic()
+        self._unread += data
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End all calls: the connection is lost."""
+        self._transport = None
+        self._forget()
+        self.streams.close()
+        self._owner.closed(self)
+
+    def pause_writing(self) -> None:
+        """Stop reading while the peer does not read: its requests would need answers."""
+        self._is_paused = True
+        self._read_or_not()
+
+    def resume_writing(self) -> None:
+        """Read again, as the peer does: that also shows that it is alive."""
+        self.heard_at = monotonic()
+        self._is_paused = False
+        self._read_or_not()
+        self._soon()
+
+    # Turns of the connection.
+
+    def go_on(self) -> int:
+        """Process received bytes; returns the work for them and for the calls that have begun."""
+        if self._is_closing:
+            return 0
+        data, self._unread = self._unread, b""
+        begun = self.streams.begun
+        self._carry_out(partial(self._http2.feed, data))
+        self.streams.count_unfinished()
+        self._soon()
+        self.is_waiting = self._http2.has_more
+        if self.is_waiting is self._is_reading:
+            self._read_or_not()
+        return len(data) + CALL_WORK * (self.streams.begun - begun)
+
+    def _wait(self) -> None:
+        """Wait for a turn, which may come at once. Nothing is received meanwhile."""
+        if not self.is_waiting:
+            self.is_waiting = True
+            self._owner.rounds.wait(self.streams.line, self)
+            if self.is_waiting:
+                self._read_or_not()
+
+    def _read_or_not(self) -> None:
+        """Receive, unless the peer does not read, or received bytes wait for a turn."""
+        reads = not (self._is_paused or self.is_waiting)
+        if reads is self._is_reading or self._transport is None or self._is_closing:
+            return
+        self._is_reading = reads
+        if reads:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    # Between the wire and the loop.
+
+    def _soon(self) -> None:
+        """Write at the end of this turn of the loop, when other calls have queued their messages too."""
+        if not (self._is_flushing or self._is_closing):
+            self._is_flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self, *, ends: bool = False) -> None:
+        self._is_flushing = False
+        if self._is_closing:
+            return
+        if not self.is_waiting:
+            self._carry_out(self._http2.advance)
+            if self._http2.has_more:
+                self._wait()
+        self._write(ends)
+
+    def _carry_out(self, step: Callable[[], list[tuple[int, int, Any]]]) -> None:
+        """Run a step, and process its events. A failure ends only this connection."""
+        try:
+            self.streams.carry_out(step())
+        except Exception as error:
+            log.exception("connection failed", peer=self.streams.peer, error=str(error))
+            self.abort()
+
+    def _write(self, ends: bool) -> None:
+        """Write queued bytes, unless the peer does not read; with `ends`, the remaining bytes in any case."""
+        transport = self._transport
+        if transport is None or self._is_closing or transport.is_closing():
+            return
+        if ends or self._http2.closed or not self._is_paused:
+            data = self._http2.take()
+            if data:
+                transport.write(data)
+            if len(data) >= WRITE_BYTES:
+                # More bytes may have waited for room.
+                self._soon()
+        if self._http2.closed:
+            self._forget()
+            transport.close()
+
+
+def peer_name(where: Any) -> str:
+    """The name of a peer as gRPC writes it; `where` is its address in the form of sockets."""
+    if not isinstance(where, tuple):
+        return "unix:"
+    host, port = where[0], where[1]
+    if ":" not in host or host.startswith("::ffff:"):
+        return f"ipv4:{host.removeprefix('::ffff:')}:{port}"
+    return f"ipv6:{quote(f'[{host}]', safe=':')}:{port}"

@@ -1,0 +1,113 @@
+"""The node order `auto` packs while asks lack a node, and only then (spec § 7.5)."""
+
+from itertools import count as numbers
+
+import pytest
+
+from licorne_core.handlers.turn import LOOK_TIME
+from licorne_core.messages.commands import NodeAction, Tick
+from licorne_core.values.asks import AskClass
+from licorne_core.values.slices import Tuning
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+)
+from support.core.driver import Driver, placed
+
+QUEUES = "[{name: a, resources: {max: {vcore: 100m}}}, {name: b}]"
+
+NUMBERS = numbers()
+
+
+def cluster(*, rest: str = "", size: int = 10, count: int = 3, tuning: Tuning | None = None) -> Driver:
+    """Nodes n00, n01, … of so many cores, each with one core in use; nothing waits."""
+    core = Driver(tuning=tuning)
+    core.do(register(config(QUEUES, rest=rest)), apps(app("one", "root.a"), app("two", "root.b")))
+    core.do(nodes(*(node(f"n{number:02}", vcore=size) for number in range(count))))
+    core.do(asks(*(ask("two", f"f{number:02}", vcore=1, on_node=f"n{number:02}") for number in range(count))))
+    return core
+
+
+def where(core: Driver, *sizes: int) -> list[str]:
+    """The nodes of asks of these sizes that come one by one."""
+    found = []
+    for size in sizes:
+        found += [on for _, _, on in placed(core.do(asks(ask("two", f"k{next(NUMBERS)}", vcore=size))))]
+    return found
+
+
+def test_packs_as_long_as_an_ask_lacks_a_node() -> None:
+    """Spread before it comes and ten seconds after it is gone; packed meanwhile."""
+    core = cluster()
+    assert where(core, 1, 1, 1) == ["n00", "n01", "n02"]
+    core.do(asks(ask("two", "large", vcore=10)))
+    assert where(core, 1, 1, 1) == ["n00"] * 3
+    core.wait(5 * LOOK_TIME)
+    assert where(core, 1, 1) == ["n00"] * 2
+    core.do(releases(release("two", "large")))
+    assert where(core, 1) == ["n00"]
+    core.wait(2 * LOOK_TIME)
+    assert where(core, 1, 1) == ["n01", "n02"]
+
+
+@pytest.mark.parametrize(
+    "waiting",
+    [
+        ask("two", "vast", vcore=11),
+        ask("two", "daemon", vcore=10, required_node="n03"),
+        ask("one", "bounded", vcore=10),
+    ],
+    ids=["larger than any node", "for one node", "over a maximum"],
+)
+def test_spreads_while_others_wait(waiting: object) -> None:
+    """An ask that no order of nodes could help changes none."""
+    core = cluster(count=4)
+    core.do(reload(config(QUEUES.replace("100m", "5m"))))
+    core.do(asks(waiting))  # type: ignore[arg-type]
+    core.wait(1)
+    assert where(core, 1, 1, 1) == ["n00", "n01", "n02"]
+
+
+def test_a_reload_of_weights_keeps_nodes_packed() -> None:
+    """The order is made anew as it was."""
+    core = cluster()
+    core.do(asks(ask("two", "large", vcore=10)))
+    core.do(reload(config(QUEUES, rest="nodesortpolicy: {type: auto, resourceweights: {vcore: 2.0}}")))
+    assert where(core, 1, 1) == ["n00"] * 2
+
+
+def test_a_reload_names_an_order_while_nodes_are_put_in_order() -> None:
+    """The order of the reload is in force, and not the one that was being put in force."""
+    core = cluster(count=200, tuning=Tuning(timeout_size=1))
+    core.begin(asks(ask("two", "large", vcore=10)))
+    core.begin(Tick())
+    core.begin(Tick())
+    assert core.partition.job is not None
+    core.do(reload(config(QUEUES, rest="nodesortpolicy: fair")))
+    assert where(core, 1, 1, 1) == ["n00", "n01", "n02"]
+    core.wait(2 * LOOK_TIME)
+    assert not core.partition.nodes.order.packs
+
+
+def test_nodes_come_and_go_while_they_are_put_in_order() -> None:
+    """A new node has its place in the order, and a removed one has none."""
+    core = cluster(count=90, tuning=Tuning(timeout_size=1))
+    core.do(asks(ask("two", "more", vcore=5, on_node="n89")))
+    core.begin(asks(ask("two", "large", vcore=10)))
+    for number in range(30):
+        core.begin(Tick())
+        core.begin(nodes(node(f"x{number:02}", vcore=8), node(f"n{number:02}", NodeAction.DECOMISSION)))
+    assert core.partition.job is not None
+    core.run()
+    kept = [f"n{number}" for number in range(30, 89)]
+    in_order = [node.node_id for node in core.partition.index.ahead(AskClass.of({"vcore": 1}), 99)]
+    assert in_order == ["n89", *kept, *(f"x{number:02}" for number in range(30))]

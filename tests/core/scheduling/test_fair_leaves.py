@@ -1,0 +1,98 @@
+"""The order of users in a fair leaf, and of siblings, by all that they have (spec §§ 4.9, 5.2)."""
+
+from collections import Counter
+
+import pytest
+
+from licorne_core.messages.commands import Tick
+from licorne_core.scheduling import order
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
+from support.core.driver import Driver, placed
+from support.core.steps import lines_in
+
+FAIR = config("[{name: a, properties: {application.sort.policy: fair}}, {name: b}]")
+
+
+def cluster(slots: int, **counts: int) -> Driver:
+    """So many free cores, and so many applications of each user; names end in the user's."""
+    driver = Driver(sweep=200)
+    driver.do(register(FAIR), nodes(node("n1", vcore=slots)))
+    driver.do(apps(*(app(name, "root.a", user=name.partition("-")[2]) for name in names(counts))))
+    return driver
+
+
+def names(counts: dict[str, int]) -> list[str]:
+    """The applications of these users."""
+    return [f"{number:03}-{user}" for user, count in counts.items() for number in range(count)]
+
+
+def started(driver: Driver, *wanted: tuple[str, int]) -> Counter[str]:
+    """What each user gets when the applications want so many cores."""
+    made = (ask(app_id, f"{app_id}-{number}", vcore=1) for app_id, count in wanted for number in range(count))
+    return Counter(app_id.partition("-")[2] for app_id, *_ in placed(driver.do(asks(*made))))
+
+
+def test_users_of_a_fair_leaf_get_as_much_whatever_the_number_of_their_applications() -> None:
+    """One application gets what nine of another user get."""
+    counts = {"ann": 1, "ben": 9}
+    found = started(cluster(20, **counts), *((name, 20) for name in names(counts)))
+    assert found == {"ann": 10, "ben": 10}
+
+
+def test_applications_of_one_user_take_turns() -> None:
+    """Applications of a user who has the leaf alone are ordered by what each has."""
+    driver = cluster(6, ann=3)
+    made = (ask(name, f"{name}{number}", vcore=1) for name in names({"ann": 3}) for number in range(6))
+    effects = driver.do(asks(*made))
+    assert [app_id[:3] for app_id, *_ in placed(effects)] == ["000", "001", "002"] * 2
+
+
+def test_a_priority_goes_before_what_users_have() -> None:
+    """The user with an ask of higher priority comes first, whatever they have."""
+    driver = cluster(4, ann=1, ben=1)
+    assert started(driver, ("000-ben", 4)) == {"ben": 4}
+    driver.do(asks(ask("000-ann", "low", vcore=1), ask("000-ben", "high", vcore=1, priority=1)))
+    assert [key for _, key, _ in placed(driver.do(nodes(node("n2", vcore=1))))] == ["high"]
+    assert [key for _, key, _ in placed(driver.do(nodes(node("n3", vcore=1))))] == ["low"]
+
+
+@pytest.mark.parametrize("before", ["fair", "fifo"])
+def test_a_leaf_whose_policy_changes_compares_users_at_once(before: str) -> None:
+    """After a reload to `fair`, what users have had before counts; after one to `fifo`, the first to come."""
+    after = {"fair": "fifo", "fifo": "fair"}[before]
+    text = FAIR.replace("fair", before)
+    driver = Driver(sweep=50)
+    driver.do(register(text), nodes(node("n1", vcore=4)))
+    driver.do(apps(app("one", "root.a", user="ann"), app("two", "root.a", user="ben")))
+    driver.do(asks(*(ask("one", f"one-{number}", vcore=1) for number in range(8))))
+    driver.do(asks(*(ask("two", f"two-{number}", vcore=1) for number in range(8))))
+    driver.do(reload(text.replace(before, after)))
+    found = placed(driver.do(nodes(node("n2", vcore=4))))
+    assert {app_id for app_id, *_ in found} == {"two" if after == "fair" else "one"}
+
+
+@pytest.mark.parametrize("guaranteed", ["3", "4", "4500m"])
+def test_what_a_guarantee_leaves_out_decides_between_equal_shares(guaranteed: str) -> None:
+    """Of queues that have as much of what both are guaranteed, the one with less of the rest comes first."""
+    sizes = f"resources: {{guaranteed: {{vcore: {guaranteed}}}}}"
+    driver = Driver(sweep=50)
+    driver.do(register(config(f"[{{name: a, {sizes}}}, {{name: b, {sizes}}}]")))
+    driver.do(nodes(node("n1", vcore=9000, memory=18)), apps(app("x", "root.a"), app("y", "root.b")))
+    large = [ask("x", f"x{number}", vcore=1000, memory=4) for number in range(9)]
+    small = [ask("y", f"y{number}", vcore=3000, memory=1) for number in range(9)]
+    found = Counter(app_id for app_id, *_ in placed(driver.do(asks(*large, *small))))
+    assert found == {"x": 3, "y": 2}
+
+
+@pytest.mark.pure
+def test_an_allocation_ranks_no_other_applications_of_the_user() -> None:
+    """The keys derived for ten allocations are as many for 20 applications of a user as for 200."""
+
+    def work(count: int) -> int:
+        driver = cluster(1000, ann=count, ben=count)
+        made = [ask(name, name, vcore=1) for name in names({"ann": count, "ben": count})]
+        driver.begin(asks(*made))
+        driver.begin(Tick(decisions=1))
+        return lines_in(lambda: driver.begin(Tick(decisions=10)), order)["app_key"]
+
+    assert work(200) == work(20)

@@ -1,0 +1,70 @@
+"""Strict queues: nothing passes the first application (spec § 5.2)."""
+
+import pytest
+
+from licorne_core.messages.commands import Command
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
+from support.core.driver import Driver, keys
+
+STRICT = config("[{name: a, properties: {application.sort.policy: strict}}]")
+
+
+def waiting(text: str = STRICT) -> Driver:
+    """Of four cores two are taken; one application waits for four, and a younger one for one."""
+    driver = Driver(sweep=50)
+    driver.do(register(text), nodes(node("n1", vcore=4)))
+    for app_id, vcore in (("runs", 2), ("large", 4), ("small", 1)):
+        driver.do(apps(app(app_id, "root.a")), asks(ask(app_id, app_id, vcore=vcore)))
+        driver.wait(0.1)
+    return driver
+
+
+def test_nothing_passes_the_first_application() -> None:
+    """A younger application waits though there is room, and starts right after the first."""
+    driver = waiting()
+    why = driver.explain("small").summary
+    assert why == "application large comes first in strict queue root.a"
+    assert keys(driver.do(releases(release("runs", "runs")))) == ["large"]
+    assert keys(driver.do(releases(release("large", "large")))) == ["small"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        releases(release("large")),
+        remove_apps("large"),
+        reload(STRICT.replace("strict", "fifo")),
+        reload(STRICT.replace("strict", "fair")),
+    ],
+)
+def test_the_next_is_tried_when_the_first_goes(change: Command) -> None:
+    """The first application keeps others back as long as it waits and the policy holds."""
+    assert keys(waiting().do(change)) == ["small"]
+
+
+def test_a_reload_makes_a_queue_strict_at_once() -> None:
+    """After a reload nothing passes the first any more, until the next reload."""
+    driver = waiting(STRICT.replace("strict", "stateaware"))
+    driver.do(reload(STRICT))
+    assert keys(driver.do(nodes(node("n2", vcore=1)))) == []
+    assert keys(driver.do(reload(STRICT.replace("strict", "fifo")))) == ["small"]
+
+
+def test_a_higher_priority_is_the_first() -> None:
+    """The order of a strict queue is that of `fifo`: by priority first, unless that is disabled."""
+    driver = waiting()
+    driver.do(apps(app("urgent", "root.a")))
+    assert keys(driver.do(asks(ask("urgent", "urgent", vcore=1, priority=5)))) == ["urgent"]

@@ -1,0 +1,344 @@
+"""Flags, variables and the file: which of them counts, and what each refuses."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from licorne_cli.commands import main, parser_for
+from licorne_server.commands.serve import warn_of
+from licorne_server.commands.serve_options import FLAGS, MOVED, add_arguments, build, reading_of, settings_of
+from licorne_server.commands.settings.sources import Reading, named, without_settings
+from licorne_server.commands.settings.tables import KEYS
+from licorne_server.process.cores import MAX_WORKERS
+from licorne_server.process.settings import USUAL_SAMPLE, Settings, SettingsError
+from support.server.settings_file import settings_file
+
+OWN = "LICORNE_TELEMETRY_OTLP_ENDPOINT"
+STANDARD = "OTEL_EXPORTER_OTLP_ENDPOINT"
+TRACES = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
+SDK_OFF = "OTEL_SDK_DISABLED"
+
+
+def reading(*arguments: str, **variables: str) -> Reading:
+    """What `serve` reads."""
+    return reading_of(parser_for("serve").parse_args(["serve", *arguments]), variables)
+
+
+def settings(*arguments: str, **variables: str) -> Settings:
+    """Settings for arguments of `serve`."""
+    return settings_of(parser_for("serve").parse_args(["serve", *arguments]), variables)
+
+
+def problem(*arguments: str, **variables: str) -> str:
+    """Why `serve` does not start."""
+    try:
+        read = reading(*arguments, **variables)
+    except SettingsError as error:
+        return str(error)
+    with pytest.raises(SettingsError) as refused:
+        refuse(read)
+    return named(refused.value, read.names)
+
+
+def refuse(read: Reading) -> None:
+    """Refuse what a server would refuse."""
+    build(read.tables).check()
+
+
+def test_there_are_few_flags() -> None:
+    """What is not said at the terminal is said in the file."""
+    assert len(FLAGS) + len(["--settings"]) == 22
+    assert FLAGS.keys().isdisjoint(MOVED)
+    assert {*MOVED.values(), *(key.path for key in FLAGS.values())} == KEYS.keys()
+
+
+def test_a_flag_goes_before_a_variable_and_that_before_the_file() -> None:
+    """The file goes before the default. A list is replaced, not extended."""
+    file = settings_file(server={"listen": "127.0.0.1:1", "drain": 7}, access={"operators": ["a"]})
+    variable = {"LICORNE_SERVER_LISTEN": "127.0.0.1:2", "LICORNE_ACCESS_OPERATORS": "b,c"}
+    listens = [
+        settings(),
+        settings(*file),
+        settings(*file, **variable),
+        settings(*file, "--listen", ":3", **variable),
+    ]
+    assert [each.listen.port for each in listens] == [7070, 1, 2, 3]
+    assert [each.drain for each in listens] == [10, 7, 7, 7]
+    assert [sorted(each.operators) for each in listens] == [[], ["a"], ["b", "c"], ["b", "c"]]
+    assert settings(*file, "--operator", "d", "--operator", "e", **variable).operators == {"d", "e"}
+
+
+def test_a_variable_names_the_file_unless_the_flag_does() -> None:
+    """A service needs no arguments."""
+    [_, one], other = settings_file(server={"drain": 1}), settings_file(server={"drain": 2})
+    assert settings(LICORNE_SETTINGS=one).drain == 1
+    assert settings(*other, LICORNE_SETTINGS=one).drain == 2
+
+
+def test_an_empty_variable_says_nothing() -> None:
+    """A composition passes variables that are not set on as empty ones."""
+    assert settings(LICORNE_SERVER_LISTEN="", LICORNE_SETTINGS="", LICORNE_ACCESS_VIEWERS="") == settings()
+
+
+def test_paths_of_a_file_are_relative_to_its_folder(tmp_path: Path) -> None:
+    """Those of flags and variables are relative to the current folder."""
+    file = tmp_path / "licorne.toml"
+    file.write_text('[server]\nstate_dir = "state"\n[access]\noperator_token_files = ["one", "/two"]\n')
+    given = settings("--settings", str(file))
+    assert given.state_dir == tmp_path / "state"
+    assert given.operator_tokens == (tmp_path / "one", Path("/two"))
+    assert settings("--settings", str(file), "--state-dir", "here").state_dir == Path("here")
+    assert settings("--settings", str(file), LICORNE_SERVER_STATE_DIR="here").state_dir == Path("here")
+
+
+def test_an_error_says_where_the_value_comes_from(tmp_path: Path) -> None:
+    """By the flag, the variable, or file, table and key; all problems are said at once."""
+    file = tmp_path / "licorne.toml"
+    file.write_text("[server]\nlisten = 7070\nworkers = 0\n[bounds]\nmax_asks = 0\nmax_ask = 1\n")
+    assert problem("--settings", str(file), "--listen", "a:b", LICORNE_SERVER_WORKERS="x").splitlines() == [
+        f"{file}: bounds.max_ask is no key, did you mean bounds.max_asks?",
+        '--listen: expected HOST:PORT: "a:b"',
+        'LICORNE_SERVER_WORKERS: expected a whole number, 1 to 256, or auto: "x"',
+        f"{file}: bounds.max_asks: expected a whole number, 1 or more: 0",
+    ]
+
+
+def test_a_refusal_of_several_keys_names_each_as_it_was_given() -> None:
+    """By flag, variable or key; what was not given by a flag, or by a key if there is a file."""
+    cert = "LICORNE_SERVER_TLS_CERT"
+    assert problem(**{cert: "c"}) == f"{cert} and --tls-key are needed together"
+    assert problem("--tls-cert", "c", *settings_file()) == "--tls-cert and server.tls_key are needed together"
+    store, state = (
+        {"coordination": {"store": "etcd://h:1"}},
+        {"LICORNE_SERVER_STATE_DIR": "/coordination.store"},
+    )
+    text = "LICORNE_SERVER_STATE_DIR cannot be used with coordination.store: the store keeps what is applied"
+    assert problem(*settings_file(**store), **state) == text
+    said = problem(*settings_file(access={"operator_token_files": ["t"]}), "--listen", ":1", "--insecure")
+    assert said.startswith("access.operator_token_files needs TLS on 0.0.0.0:1")
+
+
+def test_coordination_is_turned_off_whatever_a_file_has_for_it() -> None:
+    """A member can be started alone by a flag."""
+    file = settings_file(coordination={"store": "etcd://h:1", "advertise": "h:7070", "lease": 60})
+    assert settings(*file).coordination is not None
+    assert settings(*file, "--coordination", "off") == settings()
+
+
+def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
+    """Some editors begin a file with it."""
+    file = tmp_path / "licorne.toml"
+    file.write_text("[server]\ndrain = 3\n", "utf-8-sig")
+    assert settings("--settings", str(file)).drain == 3
+
+
+def test_the_help_may_have_a_percent_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Meanings are texts, and no formats."""
+    monkeypatch.setitem(FLAGS, "--memory", KEYS["bounds.max_memory"])
+    parser = ArgumentParser()
+    add_arguments(parser)
+    assert "80 % of the machine" in " ".join(parser.format_help().split())
+
+
+def test_no_machine_has_more_workers_than_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` is a permitted value on every machine."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(300))
+    assert 1 <= reading("--workers", "auto").tables.server.workers <= MAX_WORKERS
+
+
+UNKNOWN = {
+    "[bound]\nx = 1": "bound is no table, did you mean bounds?",
+    "listen = ':1'": "listen is no table, did you mean server.listen?",
+    "server = 3": "server is a table, [server]: 3",
+    "[bounds]\nmax_ask = 5": "bounds.max_ask is no key, did you mean bounds.max_asks?",
+    "[server]\nmax_asks = 5": "server.max_asks is no key, did you mean bounds.max_asks?",
+    "[server]\nxyz = 5": "server.xyz is no key",
+    "[server": "Expected ']' at the end of a table declaration (at end of document)",
+    "[server]\ndrain = 1\ndrain = 2": "Cannot overwrite a value (at end of document)",
+}
+
+
+@pytest.mark.parametrize("text", UNKNOWN, ids=UNKNOWN.values())
+def test_what_a_file_may_not_have_is_named(text: str, tmp_path: Path) -> None:
+    """An unknown table or key is an error, with the nearest known one."""
+    file = tmp_path / "licorne.toml"
+    file.write_text(text)
+    assert problem("--settings", str(file)) == f"{file}: {UNKNOWN[text]}"
+
+
+@pytest.mark.parametrize("content", [None, b"\xff"])
+def test_a_file_that_cannot_be_read_is_named(content: bytes | None, tmp_path: Path) -> None:
+    """It is missing, or no text."""
+    file = tmp_path / "licorne.toml"
+    if content is not None:
+        file.write_bytes(content)
+    assert problem("--settings", str(file)).startswith(f"{file}: ")
+
+
+@pytest.mark.parametrize("flag", MOVED)
+def test_a_flag_that_has_moved_is_refused_with_its_key(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever its value."""
+    for given in ([flag], [flag, "5"], [f"{flag}=5"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["serve", *given])
+        assert ended.value.code == 1
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last == f"licorne serve: {flag} is {MOVED[flag]} in the file of --settings"
+        assert MOVED[flag] in KEYS
+
+
+def test_old_flags_are_known_by_their_names() -> None:
+    """Those whose key has another name too."""
+    expected = {
+        "--max-asks": "bounds.max_asks",
+        "--no-reservations": "scheduling.reservations",
+        "--rm-identity": "access.rm_identities",
+        "--viewer-token": "access.viewer_token_files",
+        "--http-host": "access.http_hosts",
+        "--member-name": "coordination.name",
+        "--coordination-password": "coordination.password_file",
+        "--metrics-queue-names": "telemetry.metrics_queue_names",
+    }
+    assert expected.items() <= MOVED.items()
+
+
+def test_variables_of_others_are_no_settings() -> None:
+    """Those of clients are none. One that begins as ours and is none is reported, with what may be meant."""
+    client = {
+        "LICORNE_TLS_CERT": "a",
+        "LICORNE_TARGET": "b",
+        "LICORNE_CONTEXT": "c",
+        "LICORNE_TOKEN_FILE": "d",
+    }
+    given = reading(**client, LICORNE_SERVER_LISTENS=":1", LICORNE_SERVER_SERVICE_HOST="10.0.0.1")
+    assert given.tables == reading().tables
+    assert given.unknown.keys() == {"LICORNE_SERVER_LISTENS", "LICORNE_SERVER_SERVICE_HOST"}
+    assert given.unknown["LICORNE_SERVER_LISTENS"] == "LICORNE_SERVER_LISTEN"
+
+
+def test_a_variable_without_its_table_is_known_by_the_key() -> None:
+    """Those of TLS are the client's."""
+    given = reading(LICORNE_OTLP_ENDPOINT="http://a", LICORNE_MAX_RMS="3", LICORNE_TLS_CERT="b")
+    assert given.unknown == {
+        "LICORNE_OTLP_ENDPOINT": "LICORNE_TELEMETRY_OTLP_ENDPOINT",
+        "LICORNE_MAX_RMS": "LICORNE_BOUNDS_MAX_RMS",
+    }
+
+
+def test_a_refusal_shows_no_password() -> None:
+    """Logs of pods are read by many."""
+    said = problem("--coordination", "etcd://root:secret@h:2379")
+    assert "secret" not in said
+    assert "h:2379" in said
+
+
+def test_a_server_of_a_demo_has_no_settings_of_the_operator() -> None:
+    """Neither the file, nor a store in which it would be a member."""
+    theirs = {
+        "LICORNE_SETTINGS": "f",
+        "LICORNE_COORDINATION_STORE": "etcd://h:1/p",
+        "LICORNE_SERVER_DRAIN": "1",
+    }
+    assert without_settings({**theirs, "PATH": "/bin", "LICORNE_TOKEN_FILE": "t"}) == {
+        "PATH": "/bin",
+        "LICORNE_TOKEN_FILE": "t",
+    }
+
+
+def test_a_variable_that_sets_nothing_is_logged() -> None:
+    """The server starts all the same: Kubernetes makes variables for each service."""
+    with capture_logs() as lines:
+        warn_of({"LICORNE_SERVER_LISTENS": "LICORNE_SERVER_LISTEN"})
+    assert lines == [
+        {
+            "log_level": "warning",
+            "event": "variable sets nothing",
+            "variable": "LICORNE_SERVER_LISTENS",
+            "meant": "LICORNE_SERVER_LISTEN",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("variables", "reserves"),
+    [
+        ({}, True),
+        ({"DISABLE_RESERVATION": "True"}, False),
+        ({"DISABLE_RESERVATION": "no"}, True),
+        ({"DISABLE_RESERVATION": "true", "LICORNE_SCHEDULING_RESERVATIONS": "true"}, True),
+    ],
+)
+def test_the_older_core_s_variable_turns_reservations_off(variables: dict[str, str], reserves: bool) -> None:
+    """Our own variable goes before it."""
+    assert settings(**variables).reservations is reserves
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, "http://f/v1/traces"),
+        ({OWN: "http://b/", STANDARD: "http://c"}, "http://b/v1/traces"),
+        ({STANDARD: "https://c:4318/x"}, "https://c:4318/x/v1/traces"),
+        ({STANDARD: "http://c", TRACES: "http://d/v1/traces"}, "http://d/v1/traces"),
+        ({STANDARD: "http://c", SDK_OFF: "true"}, "http://f/v1/traces"),
+        ({STANDARD: "http://c", PROTOCOL: "http/protobuf"}, "http://c/v1/traces"),
+        ({OWN: "http://a", STANDARD: "http://c", PROTOCOL: "grpc"}, "http://a/v1/traces"),
+        ({OWN: "off", STANDARD: "http://c"}, None),
+        ({OWN: "", STANDARD: ""}, "http://f/v1/traces"),
+    ],
+)
+def test_where_traces_go(variables: dict[str, str], expected: str | None) -> None:
+    """Licorne's variable goes before OpenTelemetry's, and all of them before the file."""
+    found = settings(*settings_file(telemetry={"otlp_endpoint": "http://f"}), **variables).traces
+    assert (None if found is None else found.url) == expected
+    assert found is None or found.sample == USUAL_SAMPLE
+
+
+def test_another_protocol_is_refused() -> None:
+    """A collector of OpenTelemetry's variables must take our protocol, and be an address."""
+    said = problem(**{STANDARD: "http://c:4317", PROTOCOL: "grpc"})
+    assert said.startswith(f"{PROTOCOL} is 'grpc', but spans are sent by http/protobuf only")
+    assert problem(**{STANDARD: "c:4317"}).startswith(f"{STANDARD}: expected the http or https address")
+
+
+@pytest.mark.parametrize(("limit", "each"), [("1Gi", 2**29), ("8Gi", 2**32), ("64Gi", 2**32)])
+def test_one_rm_alone_cannot_use_up_the_memory(limit: str, each: int) -> None:
+    """By default an RM may have half of the process's limit, and at most 4 GiB."""
+    assert settings(LICORNE_BOUNDS_MAX_MEMORY=limit).rms.each.memory == each
+    both = settings(LICORNE_BOUNDS_MAX_MEMORY=limit, LICORNE_BOUNDS_MAX_RM_MEMORY="7")
+    assert both.rms.each.memory == 7
+
+
+PROBLEMS = {
+    "--listen 0.0.0.0:0": "refusing to serve 0.0.0.0:0 without TLS: give --tls-cert and --tls-key, ",
+    "--listen :0": "refusing to serve 0.0.0.0:0 without TLS: ",
+    "--http [::]:0": "refusing to serve HTTP without TLS on [::]:0: ",
+    "--metrics :0": "refusing to serve metrics without TLS on 0.0.0.0:0: ",
+    "--config /no/such/file": "cannot read /no/such/file: ",
+    "--config /dev/zero": "/dev/zero is larger than 2097152 bytes",
+    "--rm-token a": '--rm-token: expected lists by rmID, such as {rm1 = [FILE]}, or RM=FILE: ["a"]',
+    "--operator ann": "--operator needs --tls-client-ca",
+    "--coordination etcd://h:1 --state-dir state": "--state-dir cannot be used with --coordination",
+    "--coordination etcd://h:1 --listen :0 --insecure": "--coordination needs --advertise, because others",
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), PROBLEMS.items(), ids=PROBLEMS)
+def test_settings_that_are_not_safe_are_refused(arguments: str, said: str) -> None:
+    """Wrong or unsafe settings stop the start, with what helps."""
+    assert problem(*arguments.split()).startswith(said)
+
+
+def test_problems_of_the_configuration_name_the_file(tmp_path: Path) -> None:
+    """Every problem has file, line and column, as in `validate-config`."""
+    file = tmp_path / "queues.yaml"
+    file.write_text("partitions:\n- name: a\n  queues: [{name: root, hue: 3, parent: 7}]\n")
+    head, *problems = problem("--config", str(file)).splitlines()
+    assert head == "the default configuration is refused:"
+    assert [each.split(": ")[:2] for each in problems] == [
+        [f"{file}:3:25", "partitions[0].queues[0].hue"],
+        [f"{file}:3:41", "partitions[0].queues[0].parent"],
+    ]

@@ -1,0 +1,234 @@
+"""Bad days in every form that says what is wrong, recorded in ``data/recorded/bad_days``."""
+
+import json
+import shutil
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import aiohttp
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
+
+from licorne.v1 import state_pb2 as pb
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli.output import marks
+from licorne_core.config import load
+from licorne_core.messages.commands import Hold, SetHold
+from licorne_core.values.ids import RmId
+from licorne_server.assembly.server import Server
+from licorne_server.store.configurations.default_file import DefaultFileError
+from licorne_server.store.coordination.store import Gone, Member, MemberId
+from licorne_server.store.coordination.store import Ownership as Record
+from licorne_server.store.coordination.workers import STATUS, Known, status_text
+from licorne_server.store.documents.documents import Document
+from licorne_server.testing import FakeRM, VirtualClock
+from licorne_server.testing.serving import START
+from support.members import Table, member
+from support.peers.shim import LOOPBACK, connected, eventually, serving
+from support.peers.town import Shell
+from support.recorded import compare
+from support.server.http_site import watching
+
+LEAF = "{name: prod, resources: {guaranteed: {vcore: 2}}}"
+CONFIG = f"partitions: [{{name: default, queues: [{{name: root, submitacl: '*', queues: [{LEAF}]}}]}}]"
+
+
+class Town(NamedTuple):
+    """A server with the RM `blue`; a member of a deployment if it sits at the table."""
+
+    server: Server
+    blue: FakeRM
+    shell: Shell
+    files: Path
+    table: Table
+
+
+Day = Callable[[Town], AsyncGenerator[None, None]]  # what goes wrong, a pause, and how it ends
+
+
+async def said(town: Town) -> list[str]:
+    """What each form says now: the same findings in the same words."""
+    async with connected(town.server) as channel, aiohttp.ClientSession() as client:
+
+        async def get(path: str) -> tuple[int, str]:
+            async with client.get(f"http://{town.server.http_address}{path}") as answer:
+                return answer.status, (await answer.text()).strip()
+
+        state = await StateStub(channel).GetHealth(pb.GetHealthRequest())
+        service = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+        probes = [f"{path}: {await get(path)}" for path in ("/livez", "/readyz")]
+        rest = json.loads((await get("/ws/v1/scheduler/healthcheck"))[1])
+    found = {(one.text, one.severity) for one in state.findings}
+
+    def agrees(rows: Iterable[dict[str, Any]]) -> bool:
+        return {(one["text"], one["severity"]) for one in rows} == found
+
+    assert agrees(rest["Findings"])
+    async with watching(town.server) as page:
+        await page.until(lambda board: bool(board.rows) and agrees(board.rows.get("findings", {}).values()))
+    screen = await town.shell("status")
+    failed = [one for one in rest["HealthChecks"] if not one["Succeeded"]]
+    assert (rest["Severity"], screen.code) == (state.severity, 6 if failed else 0)
+    return [
+        f"State: {state.severity}, {state.scope}",
+        *(
+            f"  {one.severity} {one.concern} {one.name!r} {one.since // 10**9 % int(START)} s {one.member}"
+            for one in state.findings
+        ),
+        *(f"REST: {one['Name']}: {one['DiagnosisMessage']}" for one in failed),
+        *(f"status: {line}" for line in screen.out.partition("   version")[0].splitlines()),
+        *probes,
+        f"gRPC: {health_pb2.HealthCheckResponse.ServingStatus.Name(service.status)}",
+    ]
+
+
+async def rm_leaves(town: Town) -> AsyncGenerator[None, None]:
+    """An RM closes its connection, and comes back later."""
+    await town.blue.close()
+    yield
+    async with FakeRM(town.server.grpc_address, rm_id="blue"):
+        yield
+
+
+async def no_room(town: Town) -> AsyncGenerator[None, None]:
+    """A queue gets nothing of what it is guaranteed, until a node comes."""
+    await town.blue.submit("shop", queue="root.prod", user="ann")
+    await town.blue.ask("shop", 1)
+    views = town.server.scheduler.views
+    await eventually(lambda: views.partition(views.resolve("[blue]default")).pending_asks)
+    yield
+    await town.blue.add_nodes(1)
+    await town.blue.allocated(1)
+
+
+async def unreadable_file(town: Town) -> AsyncGenerator[None, None]:
+    """Somebody leaves half a file of queues, and completes it."""
+    for text in ("partitions: [{name: default", CONFIG):
+        (town.files / "queues.yaml").write_text(text)
+        with suppress(DefaultFileError):
+            await town.server.changes.reloader.reload()
+        yield
+
+
+async def lost_disk(town: Town) -> AsyncGenerator[None, None]:
+    """The directory of the state is gone when something has to be written there."""
+    (town.files / "other.yaml").write_text(CONFIG.replace("vcore: 2", "vcore: 3"))
+    shutil.rmtree(town.files / "state")
+    await town.shell("config", "apply", str(town.files / "other.yaml"), "--rm", "blue", "--yes")
+    yield
+
+
+async def drain(town: Town) -> AsyncGenerator[None, None]:
+    """The server is told to stop, and waits for its RMs."""
+    await town.server._probes.draining()
+    yield
+
+
+async def killed_member(town: Town) -> AsyncGenerator[None, None]:
+    """A member is killed whose RM does not come back, and is started again."""
+    other = Member(id=MemberId("7f"), name="b", address="host-2:7070", started=1.0)
+    town.table.gone[other.id] = Gone(other, START)
+    town.table.rms[RmId("green")] = Record(rm_id=RmId("green"), owner=other.id, epoch=3)
+    yield
+    town.table.gone[other.id] = Gone(other, START, is_over=True)
+
+
+async def silent_member(town: Town) -> AsyncGenerator[None, None]:
+    """A member lives by the store, and cannot be reached until it leaves."""
+    silent = Member(id=MemberId("8a"), name="c", address="127.0.0.1:9", http="http://127.0.0.1:9")
+    town.table.members[silent.id] = silent
+    yield
+    del town.table.members[silent.id]
+
+
+async def failing_worker(town: Town) -> AsyncGenerator[None, None]:
+    """A worker of the host is restarted again and again, and gets well."""
+    for looping in (True, False):
+        text = status_text([Known(1, "ready", 0, False), Known(2, "waiting", 9, looping)])
+        town.table.documents[STATUS] = Document(value=text, revision=1)
+        yield
+
+
+def switched(begin: Callable[[Town], object], end: Callable[[Town], object] = lambda _: None) -> Day:
+    """A day that begins and ends with a call each."""
+
+    async def course(town: Town) -> AsyncGenerator[None, None]:
+        begin(town)
+        yield
+        end(town)
+
+    return course
+
+
+def halt(town: Town, *, on: bool) -> None:
+    """The core has failed in a turn of the RM, or it has registered again."""
+    town.server.engine.post(SetHold(rm_id=RmId("blue"), hold=Hold.DEFECT, on=on))
+
+
+def leave_store(town: Town, *, answers: bool = True, lease: bool = True) -> None:
+    """The store answers or not, and the lease lives or not."""
+    town.table.answers, town.table.lease_lives = answers, lease
+
+
+SHUT = "the grpc address has refused connections for 10 s"
+ALONE: dict[str, Day] = {
+    "nothing is wrong": switched(lambda _: None),
+    "an RM leaves": rm_leaves,
+    "a defect halts an RM": switched(partial(halt, on=True), partial(halt, on=False)),
+    "a queue gets nothing": no_room,
+    "a file cannot be read": unreadable_file,
+    "the disk is gone": lost_disk,
+    "the journal stops": switched(lambda town: setattr(town.server.journal.state, "problem", "disk full")),
+    "a stall": switched(
+        lambda town: town.server.stalled("the engine has not turned for 30 s"),
+        lambda town: town.server.stalled(""),
+    ),
+    "an address is shut": switched(lambda town: town.server.fail(SHUT, "listener")),
+    "a drain": drain,
+}
+TOGETHER: dict[str, Day] = {
+    "the store does not answer": switched(partial(leave_store, answers=False), leave_store),
+    "the lease ends": switched(partial(leave_store, answers=False, lease=False), leave_store),
+    "a member is killed": killed_member,
+    "a member is silent": silent_member,
+    "a worker fails": failing_worker,
+}
+
+
+@pytest.mark.parametrize("name", [*ALONE, *TOGETHER])
+async def test_a_bad_day_looks_bad_in_every_form_and_ends(
+    name: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    rewrite: bool,
+) -> None:
+    """At first it is shown and does not count; then it does in State, REST, `status`, page and probes."""
+    file = tmp_path / "queues.yaml"
+    file.write_text(CONFIG)
+    clock, table = VirtualClock(), Table()
+    monkeypatch.setattr(marks, "time", SimpleNamespace(time=clock.now))
+    more: dict[str, Any] = {
+        "http": LOOPBACK,
+        "config_file": tmp_path / "queues.yaml",
+        "default_config": load(CONFIG),
+    }
+    if name in ALONE:
+        more |= {"state_dir": tmp_path / "state", "journal": tmp_path / "journal"}
+    place = serving(clock=clock, **more) if name in ALONE else member(table, "a", clock, **more)
+    async with place as server, FakeRM(server.grpc_address, rm_id="blue") as blue:
+        town = Town(server, blue, Shell(server.grpc_address, capsys), tmp_path, table)
+        course = (ALONE | TOGETHER)[name](town)
+        await anext(course)
+        lines = ["at first", *await said(town)]
+        clock._now += 31.0
+        lines += ["", "half a minute later", *await said(town)]
+        await anext(course, None)
+        lines += ["", "at the end", (await said(town))[0]]
+        await course.aclose()
+    shown = (line.replace(str(tmp_path), "DIR") for line in lines)
+    compare(f"bad_days/{name.replace(' ', '_')}", shown, rewrite=rewrite)

@@ -1,0 +1,59 @@
+"""The verdict on a server: what settles, what is shown to whom, and what several members say."""
+
+from collections.abc import Iterable
+
+from licorne.v1 import state_pb2 as pb
+from licorne_server.reads.verdict import (
+    MOST_OF_CONCERN,
+    SETTLE_SECONDS,
+    Finding,
+    Severity,
+    Verdicts,
+    health_message,
+    merged_health,
+)
+
+DEGRADED, DOWN = Severity.DEGRADED, Severity.DOWN
+
+
+def concluded(verdicts: Verdicts, found: Iterable[Finding], now: float) -> list[Finding]:
+    """The next verdict, without the pauses."""
+    return [one for one in verdicts.concluded(found, now) if one is not None]
+
+
+def test_a_finding_that_gets_worse_is_as_old_as_before() -> None:
+    """It does not settle anew, and is over as soon as it is not found."""
+    verdicts = Verdicts()
+    concluded(verdicts, [Finding(DEGRADED, "store", "the store does not answer")], 100.0)
+    [worse] = concluded(verdicts, [Finding(DOWN, "store", "nothing is scheduled")], 100.0 + SETTLE_SECONDS)
+    assert (worse.severity, worse.since) == (DOWN, 100.0)
+    assert concluded(verdicts, [], 200.0) == []
+    [again] = concluded(verdicts, [Finding(DOWN, "store", "nothing is scheduled")], 300.0)
+    assert (again.severity, again.since) == (Severity.OK, 300.0)
+
+
+def test_each_rm_reads_its_own_findings_however_many_others_have_some() -> None:
+    """Findings are counted instead of named only among those that a caller may see."""
+    rms = [f"rm{number:03}" for number in range(2 * MOST_OF_CONCERN)]
+    found = concluded(
+        Verdicts(), [Finding(DEGRADED, "rm", f"{rm} is not connected", rm, rm, 1.0) for rm in rms], 100.0
+    )
+    for rm in (rms[0], rms[-1]):
+        own = health_message(found, lambda _: True, rm, "", 100.0)
+        assert [one.name for one in own.findings] == [rm]
+        seen = health_message(found, rm.__eq__, "", "", 100.0)
+        assert [one.name for one in seen.findings] == [rm]
+    every = health_message(found, lambda _: True, "", "", 100.0)
+    assert len(every.findings) == MOST_OF_CONCERN + 1
+    assert f"{MOST_OF_CONCERN} more of this kind" in [one.text for one in every.findings]
+
+
+def test_of_what_several_members_say_the_worst_is_shown() -> None:
+    """A member whose lease still lives does not hide that another schedules nothing."""
+    said = [
+        pb.GetHealthResponse(findings=[Finding(severity, "store", text, since=since).message()])
+        for severity, text, since in ((DEGRADED, "mild", 1.0), (DOWN, "bad", 2.0), (Severity.OK, "new", 3.0))
+    ]
+    for answers in (said, said[::-1]):
+        whole = merged_health(pb.GetHealthRequest(), answers)
+        assert ([one.text for one in whole.findings], whole.severity) == (["bad"], "down")

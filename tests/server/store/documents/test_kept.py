@@ -1,0 +1,164 @@
+"""Documents of one process: their bounds, their disk, and what others see meanwhile."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from licorne_server.process.settings import SettingsError
+from licorne_server.store.documents import kept
+from licorne_server.store.documents.disk import Disk
+from licorne_server.store.documents.documents import Conflict, Document, StoreError, TooLarge
+from licorne_server.store.documents.kept import LARGEST, Kept
+from support.patience import PATIENCE
+
+
+async def test_documents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bounds a write is refused with the reason, and what is there stays."""
+    monkeypatch.setattr(kept, "MAX_BYTES", 8)
+    documents = Kept()
+    revision = await documents.compare_and_set("key", b"12345", 0)
+    with pytest.raises(StoreError, match="8 bytes"):
+        await documents.compare_and_set("key", b"123456", revision)
+    with pytest.raises(StoreError, match="8 bytes"):
+        await documents.compare_and_set("other", b"", 0)
+    with pytest.raises(TooLarge, match="'key'"):
+        await documents.compare_and_set("key", bytes(LARGEST + 1), revision)
+    with pytest.raises(TooLarge, match="1024 characters"):
+        await documents.compare_and_set("k" * 1_025, b"", 0)
+    assert documents.get("key").value == b"12345"
+    monkeypatch.setattr(kept, "MAX_BYTES", 100)
+    monkeypatch.setattr(kept, "MAX_DOCUMENTS", 1)
+    with pytest.raises(StoreError, match="1 documents"):
+        await documents.compare_and_set("k", b"", 0)
+    await documents.compare_and_set("key", None, revision)
+    await documents.compare_and_set("k", b"1234567", 0)
+
+
+async def test_a_directory_with_more_than_that_stops_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the database and the bound, and leaves the directory to others."""
+    documents = opened(tmp_path)
+    await documents.compare_and_set("key", b"12345", 0)
+    await documents.close()
+    monkeypatch.setattr(kept, "MAX_BYTES", 7)
+    with pytest.raises(SettingsError, match=r"state\.sqlite cannot be read: .* more than 7 bytes"):
+        opened(tmp_path)
+    monkeypatch.undo()
+    await opened(tmp_path).close()
+
+
+def opened(folder: Path, *passing: str, disk: Disk | None = None) -> Kept:
+    """The documents of a directory."""
+    documents = Kept(disk or Disk(folder), passing)
+    documents.open()
+    return documents
+
+
+async def test_a_restart_has_all_that_was_answered(tmp_path: Path) -> None:
+    """Documents and revisions are there again, but for those that only this run needs."""
+    documents = opened(tmp_path, "shared/moves", "secret")
+    for key in ("shared/budgets", "shared/moves", "secret", "gone"):
+        await documents.compare_and_set(key, key.encode(), 0)
+    await documents.compare_and_set("gone", None, documents.get("gone").revision)
+    before = documents.get("shared/budgets")
+    await documents.close()
+    documents = opened(tmp_path, "shared/moves", "secret")
+    assert documents.found("") == {"shared/budgets": before}
+    assert await documents.compare_and_set("shared/new", b"", 0) > before.revision
+    await documents.close()
+
+
+class SlowDisk(Disk):
+    """A disk that stands still."""
+
+    def __init__(self, path: Path) -> None:
+        """It does until `goes_on`."""
+        super().__init__(path)
+        self.begun = threading.Event()
+        self.goes_on = threading.Event()
+
+    def write(self, name: str, document: Document | None) -> None:
+        """Wait."""
+        self.wait()
+        super().write(name, document)
+
+    def prepare(self, name: str, value: bytes) -> None:
+        """Wait."""
+        self.wait()
+        super().prepare(name, value)
+
+    def wait(self) -> None:
+        """Wait until it goes on."""
+        self.begun.set()
+        assert self.goes_on.wait(PATIENCE)
+
+
+async def test_nobody_reads_what_is_not_durable_yet(tmp_path: Path) -> None:
+    """Others see the former document until the disk has the new one; reads do not wait for it."""
+    disk = SlowDisk(tmp_path)
+    documents = opened(tmp_path, "shared/moves", disk=disk)
+    writing = asyncio.create_task(documents.compare_and_set("shared/budgets", b"new", 0))
+    await asyncio.to_thread(disk.begun.wait)
+    assert await documents.read("shared/budgets") == Document()
+    assert await documents.compare_and_set("shared/moves", b"other", 0)
+    second = asyncio.create_task(documents.compare_and_set("shared/budgets", b"late", 0))
+    # The caller goes, the write goes on.
+    writing.cancel()
+    disk.goes_on.set()
+    with pytest.raises(Conflict):
+        await second
+    late = await documents.read("shared/budgets")
+    assert late.value == b"new"
+    # Watchers are told of what is newer than all that they have seen.
+    assert late.revision > documents.get("shared/moves").revision
+    await documents.close()
+
+
+async def test_a_cancelled_preparation_ends_before_the_next_write(tmp_path: Path) -> None:
+    """The room on the disk is made for the value that was prepared last, whoever has gone meanwhile."""
+    disk = SlowDisk(tmp_path)
+    documents = opened(tmp_path, disk=disk)
+    preparing = asyncio.create_task(documents.prepare("shared/budgets", b"given up", 0))
+    await asyncio.to_thread(disk.begun.wait)
+    preparing.cancel()
+    writing = asyncio.create_task(documents.compare_and_set("shared/budgets", b"new", 0))
+    _, waiting = await asyncio.wait([preparing, writing], timeout=0)
+    assert waiting == {preparing, writing}
+    disk.goes_on.set()
+    await writing
+    assert preparing.cancelled()
+    assert documents.get("shared/budgets").value == b"new"
+    await documents.close()
+
+
+async def test_a_disk_that_refuses_leaves_the_document(tmp_path: Path) -> None:
+    """A failed write raises the reason; readers and the next start have the former document."""
+    documents = opened(tmp_path)
+    revision = await documents.compare_and_set("shared/budgets", b"old", 0)
+    lock = tmp_path / "lock"
+    lock.rename(tmp_path / "elsewhere")
+    for write in (
+        documents.compare_and_set("shared/budgets", b"new", revision),
+        documents.compare_and_set("shared/budgets", None, revision),
+        documents.prepare("shared/budgets", b"new", revision),
+        documents.discard("shared/budgets"),
+    ):
+        with pytest.raises(StoreError, match="was removed or replaced"):
+            await write
+    assert documents.get("shared/budgets") == Document(value=b"old", revision=revision)
+    (tmp_path / "elsewhere").rename(lock)
+    assert await documents.compare_and_set("shared/budgets", b"new", revision)
+    await documents.close()
+
+
+async def test_only_shared_documents_are_changes_for_watchers() -> None:
+    """Whoever watches is woken by documents that snapshots have."""
+    documents = Kept()
+    await documents.compare_and_set("usage/rm", b"", 0)
+    before = documents.changes
+    revision = await documents.compare_and_set("shared/one", b"", 0)
+    await documents.compare_and_set("shared/one", None, revision)
+    assert documents.changes == before + 2

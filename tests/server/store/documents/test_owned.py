@@ -1,0 +1,275 @@
+"""Documents of RMs: owners that follow one another, late writes, lost answers, and disks that refuse."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from licorne_core.values.ids import RmId
+from licorne_server.process.settings import SettingsError
+from licorne_server.store.documents.disk import Disk
+from licorne_server.store.documents.documents import Conflict, Document, Documents, StoreError, TooLarge
+from licorne_server.store.documents.head import content_of, epoch_of, headed
+from licorne_server.store.documents.kept import Kept
+from licorne_server.store.documents.owned import Damaged, Form, Owned, pack, unpack
+
+RM = RmId("rm/1")
+KEY = "texts/rm%2F1"
+LONGEST = 100
+
+
+class Texts(Form[list[str]]):
+    """A text for each RM, in a list: a value that is one object."""
+
+    prefix = "texts/"
+    what = "text"
+
+    def encode(self, rm_id: RmId, value: list[str], largest: int) -> bytes:
+        """The text."""
+        content = value[0].encode()
+        if len(content) > min(largest, LONGEST):
+            raise TooLarge(f"the text of RM {rm_id} has {len(content)} bytes")
+        return content
+
+    def decode(self, rm_id: RmId, content: bytes) -> list[str]:
+        """The text."""
+        if content.startswith(b"spoilt"):
+            raise Damaged(f"the text of RM {rm_id} is spoilt")
+        return [content.decode()]
+
+
+class Lossy(Kept):
+    """A store of members that loses the answers to some writes, or all of them."""
+
+    exclusive = False
+    losses = 0
+
+    async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
+        """Carry the write out, and perhaps do not say so."""
+        written = await super().compare_and_set(key, value, revision)
+        if self.losses:
+            self.losses -= 1
+            raise StoreError("no answer")
+        return written
+
+
+class Owner(Owned[list[str]]):
+    """A member that keeps texts while it owns the RM."""
+
+    def __init__(self, documents: Documents, epoch: int) -> None:
+        """Own the RM under that epoch."""
+        super().__init__(documents, Texts(), lambda rm_id: self.epoch if rm_id == RM else 0)
+        self.epoch = epoch
+
+    async def stores(self, text: str) -> bool:
+        """Store as an operator's change is."""
+        await self.prepare(RM, [text])
+        return await self.commit(RM)
+
+
+@pytest.fixture
+def store() -> Lossy:
+    """A store of members."""
+    store = Lossy()
+    store.persistent = True
+    return store
+
+
+async def test_nothing_is_stored_for_an_rm_that_only_knocks(store: Lossy) -> None:
+    """The first look at an RM leaves no document: ids that never register fill no store."""
+    assert await Owner(store, 5).fetch(RM) is None
+    assert await store.read(KEY) == Document()
+
+
+async def test_a_document_follows_its_rm(store: Lossy) -> None:
+    """The next owner has what the last one stored, and says so in the document at once."""
+    first = Owner(store, 5)
+    assert await first.fetch(RM) is None
+    assert await first.stores("one")
+    assert await Owner(store, 6).fetch(RM) == ["one"]
+    document = await store.read(KEY)
+    assert (epoch_of(document), content_of(document.value)) == (6, b"one")
+
+
+async def test_what_outlives_no_server_is_not_persistent(store: Lossy) -> None:
+    """An operator is told where a change that was stored does not survive a restart of all."""
+    store.persistent = False
+    owner = Owner(store, 5)
+    await owner.fetch(RM)
+    assert not await owner.stores("one")
+    assert await Owner(store, 6).fetch(RM) == ["one"]
+
+
+async def test_a_lost_answer_does_not_end_the_storing(store: Lossy) -> None:
+    """A write that was carried out without an answer is this owner's own: the next one replaces it."""
+    owner = Owner(store, 5)
+    await owner.fetch(RM)
+    store.losses = 1
+    assert not await owner.stores("one")
+    assert await owner.stores("two")
+    assert await Owner(store, 6).fetch(RM) == ["two"]
+
+
+async def test_an_earlier_owner_replaces_nothing(store: Lossy) -> None:
+    """Once another member owns the RM, an earlier owner's writes fail, and its operator reads it."""
+    first, second = Owner(store, 5), Owner(store, 6)
+    await first.fetch(RM)
+    assert await first.stores("one")
+    assert await second.fetch(RM) == ["one"]
+    for epoch in (5, 0):
+        first.epoch = epoch
+        with pytest.raises(Conflict, match="another owner"):
+            await first.stores("two")
+    with capture_logs() as logs:
+        first.save(RM, ["three"])
+        assert not await first.write(RM, ["four"])
+        first.drop(RM)
+        await first.close()
+    assert not logs
+    assert await second.fetch(RM) == ["one"]
+
+
+async def test_a_late_write_of_an_earlier_owner_is_replaced(store: Lossy) -> None:
+    """A document that an earlier owner made after the RM was fetched keeps nobody from storing."""
+    first, second = Owner(store, 5), Owner(store, 6)
+    for owner in (first, second):
+        await owner.fetch(RM)
+    assert await first.write(RM, ["one"])
+    assert await second.write(RM, ["two"])
+    assert await Owner(store, 7).fetch(RM) == ["two"]
+
+
+@pytest.mark.parametrize("head", [b"", b"epoch \n", b"epoch x\n", b"epoch " + b"9" * 300 + b"\n", b"\n"])
+async def test_a_spoilt_document_keeps_nobody_from_storing(store: Lossy, head: bytes) -> None:
+    """A document that cannot be read, and without an epoch, is told of and replaced."""
+    await store.compare_and_set(KEY, head + b"spoilt", 0)
+    owner = Owner(store, 5)
+    if content_of(head + b"spoilt") == b"spoilt":
+        with pytest.raises(Damaged, match="is spoilt"):
+            await owner.fetch(RM)
+    await store.compare_and_set(KEY, head + b"spoilt again", (await store.read(KEY)).revision)
+    assert await owner.stores("one")
+    assert await Owner(store, 6).fetch(RM) == ["one"]
+
+
+async def test_the_last_of_many_values_is_stored(store: Lossy) -> None:
+    """Values that come faster than they are written are skipped, the last one never."""
+    owner = Owner(store, 5)
+    for number in range(20):
+        owner.save(RM, [str(number)])
+    await owner.written(RM)
+    document = await store.read(KEY)
+    assert content_of(document.value) == b"19"
+    await owner.write(RM, ["19"])
+    assert await store.read(KEY) == document
+
+
+async def test_what_is_dropped_is_gone_for_who_comes_back(store: Lossy) -> None:
+    """An RM that is forgotten and registers at once finds nothing, whatever is being written."""
+    owner = Owner(store, 5)
+    owner.save(RM, ["one"])
+    owner.drop(RM)
+    assert await owner.fetch(RM) is None
+    assert await store.read(KEY) == Document()
+
+
+async def test_what_is_refused_is_told_once_and_leaves_what_was_there(store: Lossy) -> None:
+    """A value that is too large is refused with the reason, to an operator each time, and in the log once."""
+    owner = Owner(store, 5)
+    assert await owner.stores("one")
+    large = "x" * (LONGEST + 1)
+    with capture_logs() as logs:
+        for _ in range(2):
+            assert not await owner.write(RM, [large])
+            with pytest.raises(TooLarge, match="has 101 bytes"):
+                await owner.prepare(RM, [large])
+    assert [(line["log_level"], line["event"], line["reason"]) for line in logs] == [
+        ("error", "text not stored", f"the text of RM {RM} has 101 bytes")
+    ]
+    assert await Owner(store, 6).fetch(RM) == ["one"]
+
+
+async def test_a_discarded_value_is_not_stored(tmp_path: Path) -> None:
+    """What was prepared and given up is nowhere on the disk, and the next change is stored."""
+    documents = Kept(Disk(tmp_path))
+    documents.open()
+    owner = Owner(documents, 5)
+    assert await owner.stores("one")
+    await owner.prepare(RM, ["given up"])
+    owner.discard(RM)
+    await owner.close()
+    assert b"given up" not in (tmp_path / "state.sqlite").read_bytes()
+    assert await owner.stores("two")
+    await documents.close()
+    documents = Kept(Disk(tmp_path))
+    documents.open()
+    # The clock has gone back: epochs are lower.
+    owner = Owner(documents, 3)
+    assert dict(owner.found()) == {RM: ["two"]}
+    assert await owner.stores("three")
+    await documents.close()
+
+
+async def test_a_full_disk_serves_the_next_owner(tmp_path: Path) -> None:
+    """An owner that only says who it is needs no disk; one that has something to store is told."""
+    documents = Kept(Disk(tmp_path))
+    documents.open()
+    assert await Owner(documents, 5).stores("one")
+    (tmp_path / "lock").unlink()
+    owner = Owner(documents, 6)
+    assert await owner.fetch(RM) == ["one"]
+    with pytest.raises(StoreError, match="was removed or replaced"):
+        await owner.stores("two")
+    assert content_of((await documents.read(KEY)).value) == b"one"
+    await documents.close()
+
+
+async def test_writes_have_ended_when_all_is_closed(tmp_path: Path) -> None:
+    """A stop flushes: what was to be saved is on the disk."""
+    documents = Kept(Disk(tmp_path))
+    documents.open()
+    owner = Owner(documents, 5)
+    for number in range(10):
+        owner.save(RM, [str(number)])
+    await owner.close()
+    await documents.close()
+    documents = Kept(Disk(tmp_path))
+    documents.open()
+    assert dict(Owner(documents, 6).found()) == {RM: ["9"]}
+    await documents.close()
+
+
+async def test_a_write_that_was_begun_is_not_given_up(store: Lossy) -> None:
+    """A caller that goes leaves its write under way."""
+    owner = Owner(store, 5)
+    writing = asyncio.create_task(owner.write(RM, ["one"]))
+    await asyncio.sleep(0)
+    writing.cancel()
+    await owner.close()
+    assert content_of((await store.read(KEY)).value) == b"one"
+
+
+def test_the_head_is_read_as_it_is_written() -> None:
+    """The epoch is that of the owner, and the content may have any bytes."""
+    for content in (b"", b"\n", b"epoch 7\nx", bytes(range(256))):
+        value = headed(content, 2**53)
+        assert (epoch_of(Document(value=value)), content_of(value)) == (2**53, content)
+
+
+@pytest.mark.parametrize("content", [b"", b"x", pack(b"x" * 100)[:-3]])
+def test_damaged_content_is_told(content: bytes) -> None:
+    """What is cut off or something else is not unpacked."""
+    assert unpack(pack(b"data")) == b"data"
+    with pytest.raises(Damaged):
+        unpack(content)
+
+
+async def test_a_document_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
+    """The error names the database, the RM and the remedy: nothing that was applied is dropped in silence."""
+    documents = Kept(Disk(tmp_path))
+    documents.open()
+    await documents.compare_and_set(KEY, headed(b"spoilt", 1), 0)
+    with pytest.raises(SettingsError, match=rf"/state\.sqlite is damaged: of RM {RM}, .* Bring back"):
+        dict(Owner(documents, 5).found())
+    await documents.close()

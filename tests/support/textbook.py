@@ -1,0 +1,76 @@
+"""A workload played by `licorne simulate` and by plain EASY (`reference_backfill.py`), compared job by job.
+
+Jobs that ran longer than they requested count as having requested that: a batch system stops them, and EASY
+has no rule for those that run on. Jobs of one second are in the order of their names, as applications are.
+"""
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import NamedTuple
+
+from licorne_core.values.resources import VCORE
+from licorne_server.lab.simulation.cluster import NodeKind
+from licorne_server.lab.simulation.figures import SHORT
+from licorne_server.lab.simulation.policies import POLICIES
+from licorne_server.lab.simulation.rules import Members, Rules
+from licorne_server.lab.simulation.runs import Run, Setup, Source, play
+from support.reference_backfill import Job, easy, played
+
+
+class Difference(NamedTuple):
+    """A job that starts at another time. Times are in seconds from the first submission."""
+
+    job: str
+    size: int
+    start: float | None
+    right: int
+
+    def __str__(self) -> str:
+        """Both times, for people."""
+        found = "never" if self.start is None else f"at {self.start:.0f} s"
+        return f"job {self.job} ({self.size} processors) starts {found}, in the reference at {self.right} s"
+
+
+class Compared(NamedTuple):
+    """A run beside the reference: the jobs that differ, the earliest first, and figures of the reference."""
+
+    run: Run
+    differing: Sequence[Difference]
+    wait_mean: float
+    slowdown_mean: float
+
+
+def compared(source: Source, processors: int, *, nodes: int = 1, limit: int = 0) -> Compared:
+    """Play the jobs under `backfill-easy` on equal nodes, and under plain EASY on as many processors."""
+    source.jobs = [job._replace(requested=max(job.requested, job.runtime)) for job in source.jobs]
+    kind = NodeKind(nodes, {VCORE: 1000 * (processors // nodes)})
+    members = Members.PROCESSOR if nodes > 1 else None
+    setup = Setup(nodes=[kind], rules=Rules(members=members), limit=limit)
+    run = play(source, setup, POLICIES["backfill-easy"], None)
+    courses = sorted(run.outcome.courses, key=lambda one: (one.job.submit, one.job.job))
+    begin = courses[0].job.submit
+    jobs = [
+        Job(
+            number,
+            round(one.job.submit - begin),
+            one.job.amounts[VCORE] // 1000,
+            one.job.declared,
+            round(one.job.runtime),
+        )
+        for number, one in enumerate(courses)
+    ]
+    starts = played(jobs, processors // nodes * nodes, easy)
+    differing = [
+        Difference(
+            one.job.job, job.size, None if one.start is None else one.start - begin, starts[job.number]
+        )
+        for job, one in zip(jobs, courses, strict=True)
+        if one.start != begin + starts[job.number]
+    ]
+    differing.sort(key=lambda one: one.right if one.start is None else min(one.right, one.start))
+    waits = [starts[job.number] - job.submit for job in jobs]
+    slowdowns = [
+        max(1.0, (wait + job.runtime) / max(SHORT, job.runtime))
+        for wait, job in zip(waits, jobs, strict=True)
+    ]
+    return Compared(run, differing, fmean(waits), fmean(slowdowns))
