@@ -53,7 +53,7 @@ class Owner:
 
 
 class Wire(asyncio.Transport):
-    """A socket that tells its protocol of its end, once, in the next turn of the loop."""
+    """A socket that tells its protocol of its end, once, in the next turn; its peer closes when it does."""
 
     def __init__(self, protocol: Connection) -> None:
         """Open."""
@@ -68,7 +68,11 @@ class Wire(asyncio.Transport):
             self._is_closing = True
             asyncio.get_running_loop().call_soon(self._protocol.connection_lost, None)
 
-    close = abort
+    close = write_eof = abort
+
+    def can_write_eof(self) -> bool:
+        """It has an end in one direction."""
+        return True
 
     def is_closing(self) -> bool:
         """True once it was closed."""

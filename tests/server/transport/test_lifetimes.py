@@ -1,6 +1,7 @@
 """How long connections and calls live, and that nothing of them is left."""
 
 import asyncio
+import struct
 import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -10,10 +11,10 @@ import grpc
 import pytest
 
 from support.patience import PATIENCE
-from support.peers.networks import ACK, GOAWAY, PING, RESET, RawHttp2, frame, raw_connection
+from support.peers.networks import ACK, DATA, GOAWAY, PING, RESET, WINDOW, RawHttp2, frame, raw_connection
 from support.peers.raw_grpc import calling, data, frames_to, literal, opening, packed, serving
 from support.peers.shim import eventually
-from support.peers.tls import tls
+from support.peers.tls import https, tls
 
 pytestmark = pytest.mark.transport
 
@@ -160,12 +161,62 @@ async def test_calls_under_way_end_within_the_grace() -> None:
             frames.send(opening(3, "Echo"), data(3, packed(b""), ends=True))
             [*_, refused] = await frames.until(lambda got: got.ends)
             assert (refused.stream, refused.has_status(CODE.UNAVAILABLE)) == (3, True)
-            with pytest.raises(OSError, match="Connect call failed"):
+            with pytest.raises(OSError, match="Connection refused"):
                 await frames_to(address).__aenter__()
             calls.goes_on.set()
             assert await call == large
             await stopping
             assert [got.stream for got in await frames.to_the_end() if got.ends] == [1]
+
+
+@pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "tls"])
+async def test_peer_that_talks_to_the_end_gets_the_whole_answer(is_secure: bool) -> None:
+    """What a peer sends while it receives a large last answer does not cost it the rest of the answer."""
+    calls = Calls()
+    request = packed(bytes(3 * 1024 * 1024))
+    served, secure = (tls(), https("rm")) if is_secure else (None, None)
+    if secure is not None:
+        secure.set_alpn_protocols(["h2"])
+    async with (
+        serving(calls.handlers, tls=served) as (transport, address),
+        frames_to(address, struct.pack(">HI", 4, 2**31 - 1), secure, 2**16) as frames,
+    ):
+        # Small pieces, which the server takes as it has room for them.
+        frames.send(frame(WINDOW, (2**30).to_bytes(4)), opening(1, "Wait"))
+        for at in range(0, len(request), 2**15):
+            await frames.dealt_with()
+            frames.send(data(1, request[at : at + 2**15], ends=at + 2**15 >= len(request)))
+        await calls.begun.wait()
+        stopping = asyncio.create_task(transport.stop(PATIENCE))
+        await frames.until(lambda got: got.kind == GOAWAY)
+        calls.goes_on.set()
+        got = 0
+        with suppress(asyncio.IncompleteReadError):
+            async with asyncio.timeout(PATIENCE):
+                while got < len(request):
+                    [*_, one] = await frames.until(lambda got: got.kind == DATA)
+                    got += len(one.payload)
+                    frames.send(frame(WINDOW, (1).to_bytes(4)))
+                    # The server reads it, or closes the connection.
+                    await asyncio.sleep(0)
+        assert got == len(request)
+        [status] = [each for each in await frames.to_the_end() if each.ends]
+        assert status.stream == 1
+        frames.close()
+        await stopping
+
+
+@pytest.mark.parametrize("more", [0, 8 * 1024 * 1024], ids=["silent", "flooding"])
+async def test_peer_that_does_not_close_an_ended_connection_is_closed(more: int) -> None:
+    """It has the time of an answer to a ping; one that goes on sending has less."""
+    patience = 60_000 if more else 50
+    async with (
+        serving({}, keepalive_timeout_ms=patience, keepalive_time_ms=50) as (transport, address),
+        frames_to(address) as frames,
+    ):
+        frames.send(frame(WINDOW, b"none"), bytes(more))
+        await frames.to_the_end()
+        await eventually(lambda: not transport._connections)
 
 
 @pytest.mark.parametrize("grace", [None, 0.05])

@@ -1,6 +1,8 @@
 """gRPC by hand: a server on the loop with handlers of a test's own, and calls frame by frame."""
 
 import asyncio
+import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -117,10 +119,24 @@ class Frames:
         self._writer = writer
 
     @classmethod
-    async def open(cls, address: str, settings: bytes = b"") -> Self:
-        """Connect and say what HTTP/2 wants to hear first; `settings` are those of this side."""
+    async def open(
+        cls, address: str, settings: bytes = b"", secure: ssl.SSLContext | None = None, room: int = 0
+    ) -> Self:
+        """Connect and say what HTTP/2 wants to hear first; `settings` are those of this side.
+
+        The system receives about `room` bytes before they are asked for, if that is not 0.
+        """
         host, _, port = address.rpartition(":")
-        frames = cls(*await asyncio.open_connection(host, int(port)))
+        one = socket.socket()
+        if room:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+        try:
+            one.connect((host, int(port)))
+        except OSError:
+            one.close()
+            raise
+        server_hostname = host if secure is not None else None
+        frames = cls(*await asyncio.open_connection(sock=one, ssl=secure, server_hostname=server_hostname))
         frames.send(PREFACE + frame(SETTINGS, settings) + frame(SETTINGS, flags=ACK))
         return frames
 
@@ -163,9 +179,11 @@ class Frames:
 
 
 @asynccontextmanager
-async def frames_to(address: str, settings: bytes = b"") -> AsyncIterator[Frames]:
+async def frames_to(
+    address: str, settings: bytes = b"", secure: ssl.SSLContext | None = None, room: int = 0
+) -> AsyncIterator[Frames]:
     """A connection that has greeted the server."""
-    frames = await Frames.open(address, settings)
+    frames = await Frames.open(address, settings, secure, room)
     try:
         yield frames
     finally:

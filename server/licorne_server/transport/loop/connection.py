@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import Any, Protocol
@@ -20,6 +21,9 @@ READ_BYTES = 64 * 1024
 
 WRITE_BYTES = 64 * 1024
 """Most bytes that are written at once."""
+
+DROPPED_BYTES = 4 * 1024 * 1024
+"""Most bytes that are received and dropped until the peer closes an ended connection."""
 
 
 class Owner(Calls, Protocol):
@@ -48,12 +52,15 @@ class Connection(asyncio.BufferedProtocol):
     """Time at which it was made, in seconds of the process' clock."""
     heard_at: float
     """Time at which something was last received, in the same seconds."""
+    ended_at: float | None
+    """Time at which the last byte was queued, in the same seconds; None before."""
     is_waiting: bool
     """True while it waits for its turn to process received bytes."""
 
     def __init__(self, owner: Owner, buffer: memoryview) -> None:
         """`buffer` is shared by all connections, as the loop reads one at a time."""
         self.made_at = self.heard_at = monotonic()
+        self.ended_at = None
         self._owner = owner
         self._buffer = buffer
         self._http2 = http2.Connection(owner.max_streams, owner.max_message)
@@ -62,6 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         # None before the connection is made, and after it is lost.
         self._transport: asyncio.Transport | None = None
         self._unread = b""
+        self._dropped = 0
         self.is_waiting = self._is_flushing = self._is_paused = self._is_closing = False
         self._is_reading = True
 
@@ -76,19 +84,37 @@ class Connection(asyncio.BufferedProtocol):
         self._soon()
 
     def close(self) -> None:
-        """Close the connection after sending all queued bytes."""
+        """End the connection after sending all queued bytes; the peer closes it."""
         # Bytes that waited for room are queued behind those that are taken first.
         for _ in range(2):
             self._flush(ends=True)
-        self._forget()
-        if self._transport is not None:
-            self._transport.close()
+        self._end()
 
     def abort(self) -> None:
         """Close the connection at once."""
         self._forget()
         if self._transport is not None:
             self._transport.abort()
+
+    def _end(self) -> None:
+        """End all calls and send nothing more; drop what is received until the peer closes the connection.
+
+        A connection that is closed while bytes are unread is reset by the system, and what the peer has not
+        received by then is lost (RFC 9293, section 3.6.1). TLS has no end in one direction.
+        """
+        transport, has_ended = self._transport, self.ended_at is not None
+        self._forget()
+        if transport is None or has_ended or transport.is_closing():
+            return
+        self.ended_at = monotonic()
+        self.streams.close()
+        if transport.can_write_eof():
+            # A peer that has gone is noticed when something is read from it.
+            with suppress(OSError):
+                transport.write_eof()
+        if not self._is_reading:
+            self._is_reading = True
+            transport.resume_reading()
 
     def _forget(self) -> None:
         """Drop all received and queued bytes, and take no more turns."""
@@ -118,6 +144,9 @@ class Connection(asyncio.BufferedProtocol):
     def data_received(self, data: bytes) -> None:
         """Process bytes that were read."""
         if self._is_closing:
+            self._dropped += len(data)
+            if self._dropped > DROPPED_BYTES:
+                self.abort()
             return
         self.heard_at = monotonic()
         self._unread += data
@@ -216,8 +245,7 @@ class Connection(asyncio.BufferedProtocol):
                 # More bytes may have waited for room.
                 self._soon()
         if self._http2.closed:
-            self._forget()
-            transport.close()
+            self._end()
 
 
 def peer_name(where: Any) -> str:

@@ -228,7 +228,7 @@ class LoopTransport:
         return bool(self._tasks) or any(not each.streams.is_idle for each in self._connections)
 
     async def _close(self) -> None:
-        """Close all connections, after sending their queued bytes if that takes at most `CLOSE_SECONDS`."""
+        """End all connections; abort those that their peers have not closed after `CLOSE_SECONDS`."""
         for connection in tuple(self._connections):
             connection.close()
         with suppress(TimeoutError):
@@ -269,7 +269,11 @@ class Limits:
         """Close a connection that is over a limit, or ping a silent peer."""
         silent = now - connection.heard_at
         idle = now - connection.streams.idle_since if connection.streams.is_idle else 0.0
-        if not connection.streams.is_greeted:
+        if connection.ended_at is not None:
+            # The peer should have closed it.
+            if now - connection.ended_at > self._timeout:
+                connection.abort()
+        elif not connection.streams.is_greeted:
             if now - connection.made_at > self.handshake:
                 connection.abort()
         elif silent > self._silent + self._timeout or idle > self._idle + self._timeout:
