@@ -18,7 +18,7 @@ from licorne_server.engine.engine import Engine, Witness
 from licorne_server.engine.journal.serving import Journal
 from licorne_server.http import HttpServer
 from licorne_server.http.dumps import StateDumps
-from licorne_server.http.reasons import Reasons
+from licorne_server.http.sums import Reasons
 from licorne_server.process.build_info import build_info
 from licorne_server.process.clock import Clock, SystemClock
 from licorne_server.process.fair import TimeSlices

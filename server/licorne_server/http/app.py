@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from licorne_server.http import events, hours, reasons
+from licorne_server.http import events, sums
 from licorne_server.http.door import Door, Listener, passed_answer
 from licorne_server.http.dumps import StateDumps
 from licorne_server.http.dumps import routes as debug_routes
@@ -131,8 +131,7 @@ class HttpServer:
         return [
             *routes(),
             *events.routes(),
-            *reasons.ROUTES,
-            *hours.ROUTES,
+            *sums.ROUTES,
             *(route for module in modules("rest") for route in module.ROUTES),
             web.get("/ws/v1/scheduler/healthcheck", health),
             *debug_routes(self._dumps),

@@ -15,7 +15,7 @@ from licorne.v1 import state_pb2 as pb
 from licorne_core.values.counters import Histogram
 from licorne_core.views import Concern
 from licorne_server.http.stream import CALLER, MISSING_NAMES, JsonObject, send_json
-from licorne_server.http.units import caller_address
+from licorne_server.http.units import caller_address, message_json
 from licorne_server.reads.findings import examined_for, own_findings
 from licorne_server.reads.sources import SOURCES
 from licorne_server.reads.verdict import in_one_line, is_live, is_ready
@@ -127,22 +127,9 @@ async def health(request: web.Request) -> web.StreamResponse:
             "Severity": answer.severity,
             "Scope": answer.scope,
             "Time": answer.time,
-            "Findings": list(map(finding_json, answer.findings)),
+            "Findings": list(map(message_json, answer.findings)),
         },
     )
-
-
-def finding_json(one: pb.Finding) -> JsonObject:
-    """A finding with the names that REST uses; its time is in nanoseconds."""
-    return {
-        "severity": one.severity,
-        "concern": one.concern,
-        "name": one.name,
-        "rmId": one.rm_id,
-        "text": one.text,
-        "since": one.since,
-        "member": one.member,
-    }
 
 
 BEAT_SECONDS = 0.25

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from aiohttp import web
-from google.protobuf.message import Message
 
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import PartitionName, RmId, rm_of
@@ -35,8 +34,6 @@ from licorne_server.http.stream import (
     Verbatim,
     fragments,
     reader_of,
-    send_bytes,
-    send_json,
     send_rest,
     while_allowed,
 )
@@ -283,13 +280,6 @@ async def parts_of(request: web.Request, read: Callable[[bytes], object]) -> Par
     return Parts(
         [part for before, part in there if before], [part for before, part in there if not before], missing
     )
-
-
-async def send_part(request: web.Request, message: Message, shown: JsonObject) -> web.StreamResponse:
-    """Answer with JSON; another member gets the message of `State` itself, which it merges."""
-    if BY_MEMBER in request:
-        return await send_bytes(request, "application/x-protobuf", message.SerializeToString())
-    return await send_json(request, shown)
 
 
 async def in_one_list(

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from google.protobuf.message import Message
 
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.errors import NotFound
@@ -58,6 +59,22 @@ def reports_of(extensions: str) -> dict[str, Source]:
         name: (item.field, item.unit(rest_form(item.report, {}, without=item.without)))
         for name, item in reports.items()
     }
+
+
+def message_json(message: Message) -> JsonObject:
+    """A message of State with all its fields, under its JSON names; whole numbers of 64 bits are numbers."""
+    return {
+        field.json_name: _value_of(field, getattr(message, field.name)) for field in message.DESCRIPTOR.fields
+    }
+
+
+def _value_of(field: Any, value: Any) -> object:
+    kind = field.message_type
+    if kind is None:
+        return list(value) if field.is_repeated else value
+    if kind.GetOptions().map_entry:
+        return dict(value)
+    return [message_json(one) for one in value] if field.is_repeated else message_json(value)
 
 
 def _with_an_end(share: float) -> float | None:

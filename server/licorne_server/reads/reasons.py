@@ -1,18 +1,22 @@
 """Sums of the reasons why asks wait, from rows of the core, or from members' `State.ListReasons`."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Any, NamedTuple
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.messages.reports import WaitingAsks
+from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.resources import charge
 from licorne_core.views import Views
 from licorne_core.views.applications import AppReport
+from licorne_server.process.walking import Slices, walked
 from licorne_server.reads.reports import amounts
+from licorne_server.wire.responses import nanoseconds
 
 MOST_QUEUES = 5
 MOST_CAUSES = 10
@@ -25,6 +29,10 @@ class ReasonRows(NamedTuple):
 
     time: float
     rows: tuple[WaitingAsks, ...]
+
+
+ReasonsOf = Callable[[PartitionName], Awaitable[ReasonRows]]
+"""Gives the waiting asks of a partition; raises NotFound for an unknown one."""
 
 
 class _Where(NamedTuple):
@@ -117,6 +125,19 @@ class ReasonSum:
 
 def _most_first(item: tuple[Any, int]) -> tuple[int, Any]:
     return -item[1], item[0]
+
+
+async def summed_reasons(
+    of: ReasonsOf, names: Iterable[PartitionName], queue: str, now: float, slices: Slices
+) -> pb.ListReasonsResponse:
+    """The sum over those partitions that are there, as of `now` or of the oldest rows; see `ReasonSum`."""
+    total, time = ReasonSum(queue), now
+    for name in names:
+        with suppress(NotFound):
+            found = await of(name)
+            time = min(time, found.time)
+            await walked(total.add(name, found.rows), slices)
+    return total.message(nanoseconds(time))
 
 
 def merged_reasons(_: Any, answers: Sequence[pb.ListReasonsResponse]) -> pb.ListReasonsResponse:

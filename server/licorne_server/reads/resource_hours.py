@@ -220,8 +220,17 @@ class Wanted(NamedTuple):
         """True for a requested partition."""
         return not self.partition or self.partition in (partition, bare_partition(PartitionName(partition)))
 
-    async def summed(self, hours: Hours, may_see: Callable[[str], bool], slices: Slices) -> "Summary":
-        """The sums over the partitions that the caller may see, made in time slices."""
+    async def page(
+        self,
+        hours: Hours,
+        may_see: Callable[[str], bool],
+        slices: Slices,
+        *,
+        token: str = "",
+        size: int,
+        budget: int = 0,
+    ) -> pb.ListResourceHoursResponse:
+        """A page of the sums over the partitions that the caller may see; see `Summary.page`."""
         total = Summary(self.by)
         chosen = [rows for hour, rows in hours.by_hour.items() if self.first <= hour < self.behind]
 
@@ -229,7 +238,9 @@ class Wanted(NamedTuple):
             return self.has(partition) and may_see(rm_of(PartitionName(partition)))
 
         await walked(total.add(chosen, wanted), slices)
-        return total
+        page = await total.page(token, size, slices, budget)
+        page.kept_since = hours.kept_since * 10**9
+        return page
 
 
 def merged_hours(

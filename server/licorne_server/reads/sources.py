@@ -20,7 +20,7 @@ from licorne_server.process.loop import SlowSteps
 from licorne_server.reads.history.recorder import Recorder
 from licorne_server.reads.history.samples import Sample
 from licorne_server.reads.members import Members
-from licorne_server.reads.reasons import ReasonRows
+from licorne_server.reads.reasons import ReasonRows, ReasonsOf
 from licorne_server.reads.resource_hours import Hours
 from licorne_server.reads.verdict import SERVER, Verdicts
 from licorne_server.rms.budgets.members import BudgetState
@@ -144,10 +144,6 @@ class Figures:
     log_lines_dropped: Mapping[str, int] = field(default_factory=dict)
     """Dropped log lines of the process, by reason."""
     traces: TraceCounts = field(default_factory=TraceCounts)
-
-
-ReasonsOf = Callable[[PartitionName], Awaitable[ReasonRows]]
-"""Gives the waiting asks of a partition; raises NotFound for an unknown one."""
 
 
 async def _no_reasons(_: PartitionName) -> ReasonRows:

@@ -1,11 +1,12 @@
 """`licorne.v1.State`: reads of the core's state, made between its turns."""
 
+import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from itertools import dropwhile, islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -20,7 +21,6 @@ from licorne_server.process.walking import walked
 from licorne_server.reads import explaining
 from licorne_server.reads.budgets import budget_message
 from licorne_server.reads.findings import examined_for
-from licorne_server.reads.lists import ListCall
 from licorne_server.reads.paging import (
     MAX_PAGE_SIZE,
     PAGE_SIZE,
@@ -31,7 +31,7 @@ from licorne_server.reads.paging import (
     reservation_token,
     reservations_after,
 )
-from licorne_server.reads.reasons import reason_to_wait
+from licorne_server.reads.reasons import reason_to_wait, summed_reasons
 from licorne_server.reads.reports import (
     allocation_message,
     application_message,
@@ -44,13 +44,13 @@ from licorne_server.reads.reports import (
     rm_message,
     usage_messages,
 )
+from licorne_server.reads.resource_hours import Wanted
 from licorne_server.reads.sources import Sources
-from licorne_server.reads.sums import Sums
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
 from licorne_server.services.calls import unary_handler
 from licorne_server.wire.errors import invalid_argument
-from licorne_server.wire.features import table
+from licorne_server.wire.features import Listed, table
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -75,7 +75,6 @@ class StateService:
         self._rms = rms
         self._sources = sources
         self._budgets = sources.budgets
-        self._sums = Sums(sources, self._partition, now)
         self._views: Views = sources.views
         self._access: Access = sources.access
         self._time_slices: TimeSlices = sources.time_slices
@@ -103,8 +102,8 @@ class StateService:
                 "ListNodes": unary_handler(pb.ListNodesRequest, self._nodes),
                 "Explain": unary_handler(pb.ExplainRequest, self._explain),
                 "ListUsage": unary_handler(pb.ListUsageRequest, self._usage),
-                "ListReasons": unary_handler(pb.ListReasonsRequest, self._sums.reasons),
-                "ListResourceHours": unary_handler(pb.ListResourceHoursRequest, self._sums.resource_hours),
+                "ListReasons": unary_handler(pb.ListReasonsRequest, self._reasons),
+                "ListResourceHours": unary_handler(pb.ListResourceHoursRequest, self._resource_hours),
                 "ListPreemptions": unary_handler(pb.ListPreemptionsRequest, self._preemptions),
                 "ListBudgets": unary_handler(pb.ListBudgetsRequest, self._list_budgets),
                 "ListReservations": unary_handler(pb.ListReservationsRequest, self._reservations),
@@ -290,12 +289,31 @@ class StateService:
         token = str(page.last.number) if page.last else ""
         return pb.ListPreemptionsResponse(preemptions=page.rows, next_page_token=token)
 
-    def _peer(self, context: Any) -> str:
-        return self._access.caller(context).peer
+    async def _reasons(self, request: pb.ListReasonsRequest, context: Any) -> Message:
+        """The reasons why asks wait, in one partition or in all that the caller may see."""
+        if request.partition:
+            names = [self._partition(request.partition, context)]
+        else:
+            may_see = self._may_see(context)
+            names = [name for name in self._views.partition_names() if may_see(rm_of(name))]
+        slices = partial(self._slice, context)
+        return await summed_reasons(self._sources.reasons, names, request.queue, self._now(), slices)
+
+    async def _resource_hours(self, request: pb.ListResourceHoursRequest, context: Any) -> Message:
+        """A page of sums over hours; its token names the last sum."""
+        since, until = request.since / 1e9, request.until / 1e9
+        wanted = Wanted.of(request.by, since, until, request.partition, self._now())
+        return await wanted.page(
+            await self._sources.hours(),
+            self._may_see(context),
+            partial(self._slice, context),
+            token=request.page_token,
+            size=request.page_size,
+        )
 
     def _slice(self, context: Any) -> AbstractAsyncContextManager[Callable[[], bool]]:
         """A time slice of the caller, for a read in one piece."""
-        return self._time_slices.slice(self._peer(context))
+        return self._time_slices.slice(self._access.caller(context).peer)
 
     async def _filled(self, page: Page[T, M], context: Any) -> Page[T, M]:
         """The same page, filled in time slices of the caller."""
@@ -329,3 +347,61 @@ class StateService:
 def _check_given(field: str, value: str) -> None:
     if not value:
         raise invalid_argument(f"{field} is empty", field)
+
+
+FRESH_SECONDS = 1.0
+"""Seconds for which the answer of a `ListCall` is reused."""
+
+
+class _Answer(NamedTuple):
+    """An answer, and the time at which its making began, in unix seconds."""
+
+    time: float
+    making: asyncio.Task[Message]
+
+    def is_wanted(self, since: float) -> bool:
+        """True if it is being made, or was made without a failure since that time."""
+        if not self.making.done():
+            return True
+        return self.time > since and not self.making.cancelled() and not self.making.exception()
+
+
+class ListCall:
+    """A call that lists reports of an extension, with its last answer.
+
+    The answer is long and made without a pause, so only one is made at a time, for all its callers.
+    """
+
+    def __init__(
+        self,
+        listed: Listed,
+        sources: Sources,
+        resolve: Callable[[str, Any], PartitionName],
+        now: Callable[[], float],
+    ) -> None:
+        """`resolve` gives the partition of a name, if the caller may see it; `now` gives unix seconds."""
+        self._listed = listed
+        self._sources = sources
+        self._resolve = resolve
+        self._now = now
+        self._answers: dict[PartitionName, _Answer] = {}
+
+    async def answer(self, request: Any, context: Any) -> Message:
+        """The list of a partition; it may be up to `FRESH_SECONDS` old."""
+        partition = self._resolve(request.partition, context)
+        now = self._now()
+        self._answers = {
+            name: made for name, made in self._answers.items() if made.is_wanted(now - FRESH_SECONDS)
+        }
+        made = self._answers.get(partition)
+        if made is None:
+            peer = self._sources.access.caller(context).peer
+            made = self._answers[partition] = _Answer(now, asyncio.create_task(self._make(partition, peer)))
+        # This caller may be cancelled while others wait for the same answer.
+        return await asyncio.shield(made.making)
+
+    async def _make(self, partition: PartitionName, peer: str) -> Message:
+        found = self._sources.views.listed(self._listed.name, partition)
+        slices = partial(self._sources.time_slices.slice, peer)
+        page = await filled(Page(found, self._listed.row, size=MAX_PAGE_SIZE), slices)
+        return self._listed.response(page.rows)

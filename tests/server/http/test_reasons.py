@@ -15,8 +15,8 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.messages.reports import WaitingAsks
 from licorne_core.values.ids import PartitionName, QueuePath
 from licorne_server.assembly.server import Server
-from licorne_server.http import reasons as reasons_module
-from licorne_server.http.reasons import Reasons
+from licorne_server.http import sums as reasons_module
+from licorne_server.http.sums import Reasons
 from licorne_server.process.fair import TimeSlices
 from licorne_server.reads.reasons import ReasonSum
 from licorne_server.reads.resource_hours import Place, Row

@@ -12,7 +12,8 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.extensions.autoscaler.reports import OutstandingShape
 from licorne_core.values.ids import PartitionName
 from licorne_server.assembly.server import Server
-from licorne_server.reads import lists, paging
+from licorne_server.reads import paging
+from licorne_server.services.state import FRESH_SECONDS
 from licorne_server.testing import VirtualClock
 from support.patience import PATIENCE
 from support.peers.shim import Shim, application, ask, connected, eventually, new_allocations, node, serving
@@ -130,5 +131,5 @@ async def test_an_answer_has_the_largest_counts_that_fit(
             response = await state.ListOutstanding(pb.ListOutstandingRequest())
             if response.shapes and response.shapes[0].count == 2:
                 break
-            await asyncio.sleep(lists.FRESH_SECONDS)
+            await asyncio.sleep(FRESH_SECONDS)
     assert 1 < len(response.shapes) < 5

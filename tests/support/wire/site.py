@@ -19,7 +19,7 @@ from licorne_server.assembly.grpc_server import AboutService
 from licorne_server.engine.copies import Copies, Pauses, Question
 from licorne_server.engine.engine import Engine
 from licorne_server.http.dumps import StateDumps
-from licorne_server.http.reasons import Reasons
+from licorne_server.http.sums import Reasons
 from licorne_server.process.bounds import OutboxBounds, PeerBounds, RmBounds
 from licorne_server.process.build_info import BuildInfo
 from licorne_server.process.fair import TimeSlices

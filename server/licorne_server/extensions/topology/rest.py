@@ -33,7 +33,7 @@ async def for_page(request: web.Request) -> web.StreamResponse:
     """The first domains with the fields of the page, and the number of all."""
     maker = Maker.of(request)
     found = await _found(request, maker.slices)
-    rows = await maker.all(map(_row, islice(found.domains, MOST_DOMAINS)))
+    rows = await maker.all(map(_domain, islice(found.domains, MOST_DOMAINS)))
     return await maker.send(request, {**_head(found), "domains": rows, "total": len(found.domains)})
 
 
@@ -71,17 +71,3 @@ def _shape(text: str) -> dict[str, int]:
 
 def _head(found: TopologyReport) -> JsonObject:
     return {"levels": list(found.levels), "shape": dict(found.shape)}
-
-
-def _row(report: DomainReport) -> JsonObject:
-    """A domain with the fields of the page."""
-    return {
-        "level": report.level,
-        "path": report.path,
-        "nodes": report.nodes,
-        "schedulable": report.schedulable_nodes,
-        "capacity": dict(report.capacity),
-        "available": dict(report.available),
-        "slots": report.slots,
-        "members": report.members,
-    }

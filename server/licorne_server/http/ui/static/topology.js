@@ -77,6 +77,6 @@ function domain({ path, level }, levels) {
   return node;
 }
 
-function nodes({ nodes: all, schedulable }) {
+function nodes({ nodes: all, schedulableNodes: schedulable }) {
   return schedulable === all ? count(all) : `${count(schedulable)} of ${count(all)}`;
 }
