@@ -7,7 +7,7 @@ import pytest
 
 from licorne_core.values.errors import Refusal
 from licorne_core.views.census import REASONS
-from licorne_server.http import budget_metrics, metrics, queue_metrics, scrape
+from licorne_server.http import metrics, queue_metrics, scrape
 from support.docs.pages import ROOT, Page, code_spans
 
 PAGE = Page("docs/metrics.md")
@@ -97,9 +97,9 @@ def test_bounds_are_those_of_the_source() -> None:
         "resources": metrics.MAX_RESOURCES,
         "RMs with histograms": scrape.MAX_RMS,
         "all samples of partitions": metrics.MAX_SAMPLES,
-        "budgets": budget_metrics.MAX_BUDGETS,
-        "RMs of a budget": budget_metrics.MAX_HOLDERS,
-        "resources of a budget": budget_metrics.MAX_RESOURCES,
+        "budgets": metrics.MAX_BUDGETS,
+        "RMs of a budget": metrics.MAX_HOLDERS,
+        "resources of a budget": metrics.MAX_BUDGET_RESOURCES,
     }
     assert {what: int(re.findall(r"[\d,]+", cell)[0].replace(",", "")) for what, cell in
             told.items()} == bounds  # fmt: skip

@@ -8,9 +8,8 @@ from licorne_server.engine.audits import Audits
 from licorne_server.process.clock import Clock
 from licorne_server.process.fair import TimeSlices
 from licorne_server.process.settings import Settings
-from licorne_server.reads.accounting import Accounting
-from licorne_server.reads.history.samples import History, Recording
-from licorne_server.reads.stored_hours import drop_old, stored_hours_of
+from licorne_server.reads.accounting import Accounting, drop_old, stored_hours_of
+from licorne_server.reads.history.recorder import History, Recording
 from licorne_server.store.configurations.revisions import Revisions
 from licorne_server.store.documents.documents import Documents
 from licorne_server.wire.features import rows

@@ -28,7 +28,7 @@ from licorne_server.http.units import (
     rest_name,
     usage_ranges,
 )
-from licorne_server.reads.history.samples import Sample
+from licorne_server.reads.history.recorder import Sample
 from licorne_server.wire.features import names, table
 from licorne_server.wire.responses import nanoseconds
 

@@ -1,11 +1,11 @@
-"""Metrics of partitions from the core's reports (spec § 12.3, corrected by § 14).
+"""Metrics of partitions from the core's reports (spec § 12.3, corrected by § 14), of budgets and of members.
 
 A metric of the older core keeps its name and gains the labels `rm` and `partition`; all other metrics are
 called ``licorne_…``. Label values come from bounded sets, and each RM has a share of all samples. So
 an RM cannot enlarge the answer, or displace other RMs, with many queues or resource types.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import nsmallest
 from typing import Any, NamedTuple
 
@@ -14,11 +14,14 @@ from licorne_core.values.app_states import AppState
 from licorne_core.values.counters import Counters
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId, rm_of
+from licorne_core.values.resources import Resources
 from licorne_core.views import Views
 from licorne_core.views.partitions import PartitionReport
 from licorne_server.http.families import Families, Labels, Metric, counter, gauge
 from licorne_server.http.queue_metrics import OTHERS, QueueMetrics, Room, metric_part, parts
 from licorne_server.http.units import USAGE_RANGES, usage_ranges
+from licorne_server.rms.budgets.members import BudgetState
+from licorne_server.store.coordination.ownership import Ownership
 from licorne_server.wire.features import Measured, rows
 
 MAX_SAMPLES = 200_000
@@ -271,3 +274,82 @@ class _Partition:
     def _gauges(self, name: str, text: str, label: str, values: Mapping[str, int]) -> None:
         here: dict[Labels, float] = {(of,): value for of, value in values.items()}
         self._room.take(self._families.put("gauge", name, text, (*_PLACE, label), here, self._place))
+
+
+def _owned(ownership: Ownership) -> int:
+    """Number of RMs that this member owns."""
+    me = ownership.me()
+    return sum(record.owner == me for record in ownership.snapshot().rms.values())
+
+
+DEPLOYMENT = (
+    gauge(
+        "licorne_members",
+        "Members of the deployment, this one included; 0 for a server that is alone.",
+        lambda ownership: len(ownership.snapshot().members),
+    ),
+    gauge("licorne_rms_owned", "RMs whose owner this member is.", _owned),
+    counter(
+        "licorne_rms_moved_total",
+        "RMs that this member gave to others.",
+        lambda ownership: ownership.counts().moved,
+    ),
+    counter(
+        "licorne_member_renewals_total",
+        "Renewals of this member's lease.",
+        lambda ownership: ownership.counts().renewals,
+    ),
+    counter(
+        "licorne_member_renewal_failures_total",
+        "Renewals of this member's lease that failed.",
+        lambda ownership: ownership.counts().failures,
+    ),
+    counter(
+        "licorne_member_fenced_total",
+        "Times that this member stopped deciding because it could not renew its lease in time.",
+        lambda ownership: ownership.counts().fenced,
+    ),
+)
+"""Metrics of `Ownership`."""
+
+
+MAX_BUDGETS = 100
+"""Most budgets with metrics, those nearest to the top of the file first."""
+
+MAX_HOLDERS = 50
+"""Most RMs of a budget with metrics of their own, by their ids."""
+
+MAX_BUDGET_RESOURCES = 16
+"""Most resources of a budget, by their names."""
+
+
+_LIMIT = ("licorne_budget_limit", "Limits of budgets over RMs.")
+_OF_RMS = (
+    ("used", "licorne_budget_used", "What RMs use of budgets."),
+    ("slice", "licorne_budget_slice", "What RMs may use of budgets, where several members share these."),
+    ("overdraft", "licorne_budget_overdraft", "What RMs use beyond their slices."),
+)
+
+
+def gather_budgets(budgets: Iterable[BudgetState], families: Families) -> Iterator[None]:
+    """Add the metrics of budgets, one budget at each step; the caller may pause at each."""
+    for number, budget in enumerate(budgets):
+        yield
+        if number >= MAX_BUDGETS:
+            return
+        names = sorted(budget.limit)[:MAX_BUDGET_RESOURCES]
+        _put(families, *_LIMIT, (budget.name,), budget.limit, names)
+        # Each member publishes the metrics of its own RMs.
+        holdings = [holding for holding in budget.holdings if holding.here]
+        for place, holding in enumerate(holdings):
+            where = (budget.name, str(holding.rm_id) if place < MAX_HOLDERS else OTHERS)
+            for field, name, text in _OF_RMS:
+                _put(families, name, text, where, getattr(holding, field), names)
+
+
+def _put(
+    families: Families, name: str, text: str, where: tuple[str, ...], amounts: Resources, names: list[str]
+) -> None:
+    labels = ("budget", "rm", "resource") if len(where) > 1 else ("budget", "resource")
+    values: dict[tuple[str, ...], float] = {(one,): amounts[one] for one in names if one in amounts}
+    families.put("gauge", name, text, labels, values, where)

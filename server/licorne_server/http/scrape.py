@@ -20,11 +20,9 @@ from licorne_core.values.counters import Histogram
 from licorne_core.values.errors import NotFound
 from licorne_core.values.rm_caps import RmCaps
 from licorne_core.views import Views
-from licorne_server.http.budget_metrics import gather_budgets
 from licorne_server.http.families import Families, Labels, counter, gauge
 from licorne_server.http.health import Heartbeat
-from licorne_server.http.member_metrics import DEPLOYMENT
-from licorne_server.http.metrics import gather
+from licorne_server.http.metrics import DEPLOYMENT, gather, gather_budgets
 from licorne_server.http.stream import BY_MEMBER, Together, send_bytes, sliced
 from licorne_server.http.workers import merged, texts_of_others
 from licorne_server.process.build_info import build_info

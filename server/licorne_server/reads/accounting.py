@@ -1,9 +1,16 @@
-"""Accounting: reads the meters of all partitions twice a minute, and sums them by hour."""
+"""Accounting: reads the meters of all partitions twice a minute, and sums them by hour.
+
+The hours are stored as documents: one for each day, and one that lists the days. A day is listed before it is
+written, and deleted before it is removed from the list: a listed day without a document is empty. Days begin
+at midnight UTC.
+"""
 
 import asyncio
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import Any, TypeVar
 
 import structlog
 
@@ -12,14 +19,171 @@ from licorne_core.messages.reports import Metered
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
+from licorne_server.engine.journal.kept import count, text
 from licorne_server.process.clock import Clock, Periodic
 from licorne_server.process.fair import TimeSlices
+from licorne_server.process.settings import Settings
 from licorne_server.process.walking import walked
-from licorne_server.reads.resource_hours import HOUR, Hours, Place, Row
-from licorne_server.reads.stored_hours import StoredHours
-from licorne_server.store.documents.documents import StoreError
+from licorne_server.reads.resource_hours import HOUR, MOST_DAYS, Hours, Place, Row
+from licorne_server.store.documents.documents import Document, Documents, StoreError
+from licorne_server.store.documents.owned import Damaged, pack, unpack
 
 log = structlog.get_logger("core.accounting")
+
+T = TypeVar("T")
+
+PREFIX = "accounting/"
+"""Prefix of all documents; the number of the worker follows, and behind it that of the day."""
+
+AT_ONCE = 8
+"""Documents that are read at the same time."""
+
+DAY = 24 * HOUR
+"""Seconds that a document covers. One for each hour would be too many documents for many workers."""
+
+
+class StoredHours:
+    """The hours of one server, or of one worker."""
+
+    def __init__(self, documents: Documents, worker: int = 0) -> None:
+        """Read and write nothing yet; `worker` is 0 for a server that is no worker."""
+        self._documents = documents
+        self._list = f"{PREFIX}{worker}"
+        self._listed: set[int] = set()
+
+    async def read(self) -> Hours:
+        """Read all hours; damaged days are logged.
+
+        Raises:
+            StoreError: the store does not answer.
+        """
+        hours = Hours()
+        listed = set(await self._decoded(self._list, _days) or ())
+        days = sorted(listed)[-MOST_DAYS - 1 :]
+        for first in range(0, len(days), AT_ONCE):
+            some = days[first : first + AT_ONCE]
+            for rows in await asyncio.gather(
+                *(self._decoded(self._key(day), partial(_rows, day)) for day in some)
+            ):
+                for row in rows or ():
+                    hours.add(*row)
+        self._listed = listed
+        return hours
+
+    async def write(self, hours: Hours, since: int) -> None:
+        """Write the days with hours from `since` on, and delete dropped ones.
+
+        Raises:
+            StoreError: the store does not answer; unwritten days are unchanged.
+        """
+        wanted = {day_of(hour) for hour in hours.by_hour}
+        await self._put_list(self._listed | wanted)
+        for day in sorted(day for day in wanted if day + DAY > since):
+            rows = {hour: dict(hours.hour(hour)) for hour in range(day, day + DAY, HOUR)}
+            content = await asyncio.to_thread(_encoded, rows)
+            await self._put(self._key(day), content)
+        for day in self._listed - wanted:
+            await self._put(self._key(day), None)
+        await self._put_list(wanted)
+
+    async def _put_list(self, days: set[int]) -> None:
+        if days != self._listed:
+            await self._put(self._list, json.dumps(sorted(days)).encode())
+            self._listed = days
+
+    async def _put(self, key: str, value: bytes | None) -> None:
+        def change(_: Document) -> bytes | None:
+            return value
+
+        await self._documents.update(key, change)
+
+    async def _decoded(self, key: str, decode: Callable[[bytes], T]) -> T | None:
+        """The decoded content of a document; None if it is missing or damaged."""
+        document = await self._documents.read(key)
+        if not document.revision:
+            return None
+        try:
+            return await asyncio.to_thread(decode, document.value)
+        except (Damaged, ValueError, TypeError, AttributeError, RecursionError) as error:
+            log.error("accounting is damaged", key=key, reason=str(error))
+            return None
+
+    def _key(self, day: int) -> str:
+        return f"{self._list}/{day}"
+
+
+async def drop_old(documents: Documents, now: float) -> None:
+    """Delete days that are too old, whoever wrote them: a worker that is gone deletes none of its own.
+
+    For documents on the disk of this process; the result of a failure is that they stay until the next start.
+    """
+    oldest = day_of(int(now)) - MOST_DAYS * DAY
+    found = documents.found(PREFIX)
+    days = {key: key.rpartition("/") for key in found if key.count("/") == 2}
+    old = [key for key, (_, _, day) in days.items() if int(day) < oldest]
+    used = {of for key, (of, _, _) in days.items() if key not in old}
+    lists = sorted({days[key][0] for key in old} - used)
+    try:
+        for key in (*old, *filter(found.__contains__, lists)):
+            await documents.compare_and_set(key, None, found[key].revision)
+    except StoreError as error:
+        log.warning("old accounting not deleted", error=str(error))
+
+
+def stored_hours_of(settings: Settings, documents: Documents) -> StoredHours | None:
+    """The hours in the state directory; None without one."""
+    return None if settings.state_dir is None else StoredHours(documents, settings.worker)
+
+
+def day_of(hour: int) -> int:
+    """The beginning of the day of an hour, in unix seconds."""
+    return hour - hour % DAY
+
+
+def _days(value: bytes) -> list[int]:
+    """The days of a list.
+
+    Raises:
+        ValueError, TypeError: the bytes are no such list.
+    """
+    found = [count(day) for day in json.loads(value)]
+    if any(day % DAY for day in found):
+        raise ValueError("not all of them are days")
+    return found
+
+
+def _encoded(hours: Mapping[int, Mapping[Place, Row]]) -> bytes:
+    """The document of a day: a line for each row, so that other threads have their turns meanwhile."""
+    return pack(b"\n".join(_line(hour, *row) for hour, rows in hours.items() for row in rows.items()))
+
+
+def _line(hour: int, place: Place, row: Row) -> bytes:
+    return json.dumps([hour, *place, row.used, row.lost, row.ended, row.preempted]).encode()
+
+
+def _rows(day: int, value: bytes) -> list[tuple[int, Place, Row]]:
+    """The rows of a day.
+
+    Raises:
+        Damaged, ValueError, TypeError, AttributeError: the bytes are no such rows.
+    """
+    return [_row(day, json.loads(line)) for line in unpack(value).splitlines()]
+
+
+def _row(day: int, item: Any) -> tuple[int, Place, Row]:
+    hour, partition, queue, user, group, used, lost, ended, preempted = item
+    if day_of(count(hour)) != day or hour % HOUR:
+        raise ValueError("an hour of another day")
+    place = Place(text(partition), text(queue), text(user), text(group))
+    return hour, place, Row(_amounts(used), count(ended), count(preempted), _amounts(lost))
+
+
+def _amounts(item: Mapping[str, Any]) -> dict[str, int]:
+    for value in item.values():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"{value!r:.40} is no whole number")
+    return dict(item)
+
 
 FLUSH_SECONDS = 30.0
 """Seconds between two writes: a killed server may lose the usage since the last one."""

@@ -1,6 +1,6 @@
 """The core's reports as messages of `licorne.v1.State`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
@@ -17,6 +17,7 @@ from licorne_core.views.fields import Moment, Source, Unit, renamed, types_of
 from licorne_core.views.nodes import AllocationReport, NodeReport, ReservationReport
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
+from licorne_server.rms.budgets.members import BudgetState, HoldingState
 from licorne_server.rms.rm import Rm
 from licorne_server.wire.features import Reports, names, table
 from licorne_server.wire.responses import nanoseconds
@@ -264,3 +265,46 @@ def rm_message(rm: Rm, report: RmReport, caps: RmCaps) -> pb.ResourceManager:
     message.over_session = not rm.session.over_si
     message.caps.CopyFrom(_counts_message(caps))
     return message
+
+
+_holding_message = filled(pb.BudgetHolding, HoldingState)
+_budget_message = filled(
+    pb.Budget,
+    BudgetState,
+    {
+        "members": lambda budget: [
+            pb.BudgetMember(rm=member.rm, partition=member.partition, queue=member.queue)
+            for member in budget.members
+        ],
+        "holdings": None,
+    },
+)
+
+
+def budget_message(budget: BudgetState, may_see: MaySee) -> pb.Budget:
+    """One budget, with the RMs that the caller may see."""
+    message = _budget_message(budget)
+    message.holdings.extend(
+        _holding_message(one) for one in budget.holdings if may_see is None or may_see(one.rm_id)
+    )
+    return message
+
+
+def merged_budgets(_: Any, answers: Sequence[pb.ListBudgetsResponse]) -> Message:
+    """The budgets of this member, with the use of other members' RMs added."""
+    whole = answers[0]
+    budgets = {budget.name: budget for budget in whole.budgets}
+    places = {
+        (name, holding.rm_id): holding for name, budget in budgets.items() for holding in budget.holdings
+    }
+    for answer in answers[1:]:
+        for other in answer.budgets:
+            for holding in other.holdings:
+                place = places.get((other.name, holding.rm_id))
+                if place is None or place.here or not holding.here:
+                    continue
+                place.CopyFrom(holding)
+                used = budgets[other.name].used
+                for resource, value in holding.used.items():
+                    used[resource] += value
+    return whole

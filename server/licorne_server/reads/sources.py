@@ -17,8 +17,7 @@ from licorne_server.engine.audits import Audits
 from licorne_server.engine.journal.records import JournalState
 from licorne_server.process.fair import TimeSlices
 from licorne_server.process.loop import SlowSteps
-from licorne_server.reads.history.recorder import Recorder
-from licorne_server.reads.history.samples import Sample
+from licorne_server.reads.history.recorder import Recorder, Sample
 from licorne_server.reads.members import Members
 from licorne_server.reads.reasons import ReasonRows, ReasonsOf
 from licorne_server.reads.resource_hours import Hours

@@ -19,7 +19,6 @@ from licorne_core.views import Views
 from licorne_server.process.fair import TimeSlices
 from licorne_server.process.walking import walked
 from licorne_server.reads import explaining
-from licorne_server.reads.budgets import budget_message
 from licorne_server.reads.findings import examined_for
 from licorne_server.reads.paging import (
     MAX_PAGE_SIZE,
@@ -36,6 +35,7 @@ from licorne_server.reads.reports import (
     allocation_message,
     application_message,
     ask_message,
+    budget_message,
     node_message,
     partition_message,
     preemption_message,

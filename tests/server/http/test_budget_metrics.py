@@ -1,8 +1,8 @@
 """Metrics of budgets over RMs."""
 
 from licorne_core.values.ids import RmId
-from licorne_server.http.budget_metrics import MAX_BUDGETS, MAX_HOLDERS, MAX_RESOURCES, gather_budgets
 from licorne_server.http.families import Families
+from licorne_server.http.metrics import MAX_BUDGET_RESOURCES, MAX_BUDGETS, MAX_HOLDERS, gather_budgets
 from licorne_server.rms.budgets.members import BudgetState, HoldingState
 
 
@@ -46,7 +46,7 @@ def test_rms_and_resources_of_a_budget_are_bounded() -> None:
     """Beyond a number RMs share one id, whose sum is right; resources beyond a number have no metric."""
     found = samples(budget(0, MAX_HOLDERS + 7))
     used = {name: value for name, value in found.items() if name.startswith("licorne_budget_used")}
-    assert len(used) == (MAX_HOLDERS + 1) * MAX_RESOURCES
+    assert len(used) == (MAX_HOLDERS + 1) * MAX_BUDGET_RESOURCES
     assert used['licorne_budget_used{budget="b0",rm="(others)",resource="r00"}'] == 7
 
 
@@ -55,7 +55,7 @@ def test_budgets_are_bounded() -> None:
     found = samples(*(budget(number, 1) for number in range(MAX_BUDGETS + 5)))
     assert (
         len([name for name in found if name.startswith("licorne_budget_limit")])
-        == MAX_BUDGETS * MAX_RESOURCES
+        == MAX_BUDGETS * MAX_BUDGET_RESOURCES
     )
 
 

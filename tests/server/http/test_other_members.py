@@ -10,7 +10,7 @@ import pytest
 from licorne import Ask
 from licorne_core.values.ids import RmId
 from licorne_server.reads import members as http_members
-from licorne_server.reads.history.samples import Sample
+from licorne_server.reads.history.recorder import Sample
 from licorne_server.reads.members import MISSING
 from licorne_server.store.coordination.ownership import Counts
 from licorne_server.store.coordination.pb import members_pb2 as pb

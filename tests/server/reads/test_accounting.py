@@ -12,9 +12,16 @@ from structlog.testing import capture_logs
 
 from licorne_core.messages.commands import TerminationType
 from licorne_server.process.fair import TimeSlices
-from licorne_server.reads.accounting import FLUSH_SECONDS, Accounting
+from licorne_server.reads.accounting import (
+    AT_ONCE,
+    DAY,
+    FLUSH_SECONDS,
+    Accounting,
+    StoredHours,
+    day_of,
+    drop_old,
+)
 from licorne_server.reads.resource_hours import HOUR, MOST_DAYS, Hours, Place, Row, in_hours
-from licorne_server.reads.stored_hours import AT_ONCE, DAY, StoredHours, day_of, drop_old
 from licorne_server.store.documents.disk import Disk
 from licorne_server.store.documents.documents import Document, Documents, StoreError
 from licorne_server.store.documents.kept import Kept

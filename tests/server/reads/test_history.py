@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from licorne_server.process.fair import TimeSlices
-from licorne_server.reads.history.samples import SAMPLES, History
+from licorne_server.reads.history.recorder import SAMPLES, History
 from licorne_server.testing import VirtualClock
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver

@@ -17,9 +17,8 @@ from yarl import URL
 
 from licorne_server.assembly.server import Server
 from licorne_server.process.fair import TimeSlices
-from licorne_server.reads.history.lines import STEP_SECONDS
-from licorne_server.reads.history.recorder import Recorder
-from licorne_server.reads.history.samples import Sample
+from licorne_server.reads.history.recorder import Recorder, Sample
+from licorne_server.reads.history.tracks import STEP_SECONDS
 from licorne_server.reads.sources import Figures, RmFigures, Status
 from licorne_server.rms.event_log import EventLogs
 from licorne_server.store.configurations.revisions import Revisions

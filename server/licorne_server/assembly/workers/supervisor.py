@@ -16,7 +16,7 @@ from licorne_server.assembly.workers.stored import documents_of_workers, rising
 from licorne_server.assembly.workers.worker import State, Worker
 from licorne_server.process.clock import Clock, SystemClock
 from licorne_server.process.loop import stop_task
-from licorne_server.reads.stored_hours import drop_old
+from licorne_server.reads.accounting import drop_old
 from licorne_server.store.coordination.local_records import Records
 from licorne_server.store.coordination.local_service import LocalService
 from licorne_server.store.coordination.workers import STATUS, Known, status_text

@@ -3,5 +3,5 @@
 In: the views of the core, and the acts of operators, step by step by the server's clock. Out: values of
 the last hour and of the last day. The history ends with the process.
 
-Caller: `reads/history/samples.py` takes the samples, the page reads them.
+Caller: `reads/history/recorder.py` takes the samples, the page reads them.
 """

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName
 from licorne_core.views import Views
-from licorne_server.reads.history.lines import STEPS
+from licorne_server.reads.history.tracks import STEPS
 
 MAX_ASKS = 64
 """Followed asks, at most."""

@@ -22,9 +22,9 @@ from licorne.v1 import admin_pb2, state_pb2
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import DEFAULT_PARTITION, PartitionName, RmId, rm_of
 from licorne_core.views import Views
-from licorne_server.reads.budgets import merged_budgets
 from licorne_server.reads.paging import MAX_PAGE_BYTES, MAX_PAGE_SIZE, PAGE_SIZE
 from licorne_server.reads.reasons import merged_reasons
+from licorne_server.reads.reports import merged_budgets
 from licorne_server.reads.resource_hours import merged_hours
 from licorne_server.reads.verdict import merged_health, note_silent
 from licorne_server.rms.registry import Rms

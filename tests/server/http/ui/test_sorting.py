@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extensions.queue_stops.building import stop
-from licorne_server.http.ui import sorting
+from licorne_server.http.ui import listing
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, remove_apps
 from support.server.http_site import MINE, Site
 
@@ -98,7 +98,7 @@ async def test_pages_stay_together_while_things_change(town: Site) -> None:
 
 async def test_a_very_long_list_is_cut(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer says so: what is behind the bound is in no page."""
-    monkeypatch.setattr(sorting, "MAX_SORTED", 1)
+    monkeypatch.setattr(listing, "MAX_SORTED", 1)
     answer = await town.get(f"{MINE}/applications?sort=-name")
     assert (answer["cut"], answer["lookedAt"], [row["name"] for row in answer["rows"]]) == (
         True,
@@ -192,5 +192,5 @@ async def test_a_cursor_of_another_order_is_refused(town: Site) -> None:
     """Also if the order is of the same name, but of a list with other values."""
     cursor = (await town.get(f"{MINE}/applications?sort=name&limit=1"))["next"]
     assert (await town.refused(f"{MINE}/applications?sort=-name&after={cursor}"))["status_code"] == 400
-    cursor = sorting.Order("name").cursor((1, "x"))
+    cursor = listing.Order("name").cursor((1, "x"))
     assert (await town.refused(f"{MINE}/applications?sort=name&after={cursor}"))["status_code"] == 400

@@ -7,7 +7,7 @@ import pytest
 
 from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
-from licorne_server.http.ui import timeline
+from licorne_server.http.ui import times
 from support.core.builders import RM, ask, asks, numbers, release, releases, victim
 from support.server.http_site import MINE, Site
 
@@ -81,7 +81,7 @@ async def test_each_rule_has_its_words(town: Site, rule: PreemptionRule) -> None
 
 async def test_rows_are_bounded(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The latest are shown, and the others are counted."""
-    monkeypatch.setattr(timeline, "MAX_ROWS", 2)
+    monkeypatch.setattr(times, "MAX_ROWS", 2)
     for number in range(7):
         town.driver.wait(1)
         town.driver.do(asks(ask("runner", f"x{number}", vcore=1)))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from math import isnan
 
-from licorne_server.reads.history.lines import LINE_BYTES, MINUTES, STEPS, STEPS_OF_MINUTE, Line
+from licorne_server.reads.history.tracks import LINE_BYTES, MINUTES, STEPS, STEPS_OF_MINUTE, Line
 
 
 def plain(values: Iterable[float]) -> list[float | None]:
