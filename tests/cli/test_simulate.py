@@ -52,7 +52,7 @@ def test_what_makes_a_run_bad_is_told(capsys: pytest.CaptureFixture[str]) -> Non
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines[3:6])) <= 80
     told = "\n".join(line for line in lines if line.startswith("fair-preempting: "))
-    assert "fair-preempting: gangs kept room idle while members had none, and gave it up " in told
+    assert "fair-preempting: gangs with room for only some members gave it up " in told
     assert "fair-preempting: queues with waiting asks had less than their guarantee for " in told
 
 

@@ -32,6 +32,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("a b,c", "'a b'"),
         ("[::1,b", "'[::1'"),
         ("a,", "''"),
+        ("a,7071", "'7071'"),
     ],
 )
 def test_a_bad_target_of_a_list_is_named(
@@ -42,7 +43,7 @@ def test_a_bad_target_of_a_list_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Whether an option, a variable or a context says it; nothing is asked then."""
-    said = f"{named} is no target: HOST or HOST:PORT was expected"
+    said = f"{named} is no target: HOST, :PORT or HOST:PORT was expected"
     with pytest.raises(argparse.ArgumentTypeError, match=f"^{re.escape(said)}$"):
         target.targets(text)
     monkeypatch.setenv("LICORNE_TARGET", text)

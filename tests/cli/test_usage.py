@@ -8,7 +8,7 @@ from licorne_cli.commands import installed_commands, main
 
 NO_REVISION = "{} is no revision: a number from 1 on was expected"
 NO_SELECTOR = "{}: KEY=VALUE, KEY!=VALUE, KEY or !KEY was expected"
-NO_TARGET = "{!r} is no target: HOST or HOST:PORT was expected"
+NO_TARGET = "{!r} is no target: HOST, :PORT or HOST:PORT was expected"
 VALUES = {
     ("top", "--count"): {"0": "{} is not at least 1", "-1": "{} is not at least 1"},
     ("top", "--interval"): {"-1": "{} is not a time of at least 0 s"},

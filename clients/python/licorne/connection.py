@@ -179,7 +179,8 @@ class Connection:
         reached = (context.stats.replayed, context.session.processed if live else None)
         again, self._refused_at = reached == self._refused_at, reached
         if again and not live:
-            error.add_note(LOOK_AT)
+            if isinstance(error, ProtocolError):
+                error.add_note(LOOK_AT)
             raise error
         if again or not live:
             context.give_up_session()

@@ -240,7 +240,7 @@ class Stream:
         events = state.answers.end_replay()
         state.live.set()
         state.stats.replayed += 1
-        return [*events, Reconnected(resumed=False)] if state.stats.streams > 1 else events
+        return [*events, Reconnected(resumed=False)] if state.stats.welcomed > 1 else events
 
     def _drain(self, drain: Drain) -> Drained:
         self.retry_after = drain.retry_after_milliseconds / 1000

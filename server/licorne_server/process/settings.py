@@ -96,12 +96,14 @@ class Address:
     def parse(text: str, default_port: int | None = None) -> "Address":
         """The address in ``HOST:PORT`` or ``[HOST]:PORT``; an empty host means all interfaces.
 
-        With a default the port may be left out.
+        With a default the port may be left out. A number alone is a port without a host, and no address.
 
         Raises:
             SettingsError: the text is not an address.
         """
-        if default_port is not None and (text.endswith("]") or (text and ":" not in text)):
+        if default_port is not None and (
+            text.endswith("]") or (text and ":" not in text and not text.isdecimal())
+        ):
             text = f"{text}:{default_port}"
         host, colon, port = text.rpartition(":")
         if host.startswith("[") and host.endswith("]"):
@@ -244,12 +246,11 @@ class Settings:
             )
         if self.traces is not None and not _installed():
             raise SettingsError(
-                "traces need OpenTelemetry, which is not installed: pip install 'licorne-server[otel]'"
+                "traces need OpenTelemetry, which is not installed: "
+                "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
             )
         if self.journal is not None and find_spec("msgspec") is None:
-            raise SettingsError(
-                "server.journal needs msgspec, which is not installed: pip install 'licorne-server[journal]'"
-            )
+            raise SettingsError("server.journal needs msgspec, which is not installed: pip install msgspec")
         self._check_peers()
         self._check_coordination()
         if not self.insecure:

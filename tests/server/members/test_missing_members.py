@@ -33,6 +33,15 @@ async def test_commands_name_them_on_stderr(
     assert shown.out
 
 
+async def test_an_rm_that_may_be_theirs_is_not_just_missing(
+    lonely: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is not found is told with those that did not answer, as it may be theirs."""
+    shown = await Shell(lonely.grpc_address, capsys)("rms", "elsewhere")
+    assert (shown.code, shown.out) == (3, "")
+    assert shown.err.startswith("licorne: members b did not answer")
+
+
 async def test_the_python_client_logs_them(lonely: Server, caplog: pytest.LogCaptureFixture) -> None:
     """Lists are those of the members that answer, with a warning."""
     with caplog.at_level(logging.WARNING, "licorne"):

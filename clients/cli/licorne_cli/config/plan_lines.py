@@ -58,7 +58,7 @@ def configuration_lines(rm_id: str, plan: PlanConfigurationResponse) -> Iterator
         return
     counts = plan.counts
     placed = counted(counts.placed, "ask") + " placed"
-    blocked = f"{counts.blocked} stopped by something else"
+    blocked = counted(counts.blocked, "ask") + " blocked by another check"
     yield f"plan for RM {printable(rm_id)} {base}"
     limits = counted(counts.newly_exceeded, "limit") + " newly exceeded"
     yield (
@@ -72,7 +72,7 @@ def configuration_lines(rm_id: str, plan: PlanConfigurationResponse) -> Iterator
     yield from _section("victims", counts.victims, ([victim_line(v)] for v in plan.victims))
     yield from _section("asks placed", counts.placed, _grouped(plan.placed, _place, _placed_line))
     yield from _section(
-        "asks stopped by something else",
+        "asks blocked by another check",
         counts.blocked,
         _grouped(plan.blocked, _stop, _blocked_line),
     )

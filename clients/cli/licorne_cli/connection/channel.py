@@ -279,9 +279,11 @@ def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], int | N
         settle(args)
         with while_read(), open_channel(args) as opened:
             channel = grpc.intercept_channel(opened, completeness)
-            with naming_what_is_missing(channel, args):
-                code = act(channel)
-            completeness.tell()
+            try:
+                with naming_what_is_missing(channel, args):
+                    code = act(channel)
+            finally:
+                completeness.tell()
     except (UsageError, ContextError, TlsFilesError) as error:
         say(f"licorne: {error}")
         return int(getattr(args, "usage_error", USAGE))

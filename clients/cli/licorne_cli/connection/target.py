@@ -47,7 +47,7 @@ def with_port(text: str) -> str:
     """A target for gRPC, with our default port if it has none.
 
     ``HOST``, ``HOST:PORT``, ``:PORT`` on this machine, ``::1``, ``[::1]:PORT``. Targets of gRPC's own
-    schemes, such as ``unix:/run/licorne``, stay unchanged.
+    schemes, such as ``unix:/run/licorne``, stay unchanged. A number alone is no host.
 
     Raises:
         ContextError: the text is no target.
@@ -62,8 +62,8 @@ def with_port(text: str) -> str:
     elif text and not text.startswith("["):
         host, _, port = text.partition(":")
         whole = f"{host or LOOPBACK}:{port or DEFAULT_PORT}"
-    if not is_address(whole):
-        raise ContextError(f"{text!r} is no target: HOST or HOST:PORT was expected")
+    if text.isdecimal() or not is_address(whole):
+        raise ContextError(f"{text!r} is no target: HOST, :PORT or HOST:PORT was expected")
     return whole
 
 

@@ -47,7 +47,7 @@ def marked_with_reason(mark: OperatorMark) -> str:
 
 
 def drain_text(drain: NodeDrain) -> str:
-    """``7 of 20 left, until 03:40Z``, ``7 of 20 left, none stopped`` or ``done``; a dash without a drain."""
+    """``7 of 20 left, until 03:40:00Z``, ``7 of 20 left, none stopped`` or ``done``; a dash for none."""
     if not drain.start_time:
         return NOTHING
     if not drain.remaining:
@@ -56,5 +56,5 @@ def drain_text(drain: NodeDrain) -> str:
     if not drain.deadline:
         return f"{left}, none stopped"
     end = datetime.fromtimestamp(drain.deadline / 1e9, UTC)
-    form = "%H:%MZ" if drain.deadline - drain.start_time < DAY * 10**9 else "%Y-%m-%d %H:%MZ"
+    form = "%H:%M:%SZ" if drain.deadline - drain.start_time < DAY * 10**9 else "%Y-%m-%d %H:%MZ"
     return f"{left}, until {end.strftime(form)}"

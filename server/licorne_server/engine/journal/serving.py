@@ -62,7 +62,8 @@ class Journal:
         except OSError as error:
             folder.close()
             if error.errno not in NO_ROOM:
-                raise SettingsError(f"server.journal {folder.path} cannot be used: {error}") from None
+                why = error.strerror or error
+                raise SettingsError(f"server.journal {folder.path} cannot be used: {why}") from None
             writer.fail(error)
 
     async def stop(self) -> None:

@@ -60,8 +60,10 @@ async def topology_of(
     """
     levels = tuple(views.listed("topology_levels", partition))
     if level and level not in levels:
-        there = f"none of {', '.join(levels)}" if levels else "none: topology.levels of root is not set"
-        raise invalid_argument(f"level {shown(level)} is {there}", "level")
+        name = shown(level)
+        there = f"level {name} is none of {', '.join(levels)}"
+        why = there if levels else f"there is no level {name}: topology.levels of root is not set"
+        raise invalid_argument(why, "level")
     if len(shape) > MAX_SHAPE:
         raise invalid_argument(f"shape has {len(shape)} entries, at most {MAX_SHAPE} are allowed", "shape")
     for name, amount in shape.items():

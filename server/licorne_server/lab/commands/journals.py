@@ -24,7 +24,7 @@ def add_journal_arguments(parser: argparse.ArgumentParser) -> None:
 def with_journal(act: Callable[[], int | None]) -> int:
     """Run a command; every failure becomes one line on stderr and an exit code."""
     if find_spec("msgspec") is None:
-        say("licorne: a journal needs msgspec, which is not installed: pip install 'licorne-server[journal]'")
+        say("licorne: a journal needs msgspec, which is not installed: pip install msgspec")
         return USAGE
     try:
         with while_read():

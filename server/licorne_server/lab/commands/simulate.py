@@ -323,7 +323,7 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
         figures = one.figures
         if figures.gang_timeouts:
             times = counted(figures.gang_timeouts, "time")
-            yield f"{one.name}: gangs kept room idle while members had none, and gave it up {times}"
+            yield f"{one.name}: gangs with room for only some members gave it up {times} (--gang-timeout)"
         if figures.below_guarantee:
             below = span(figures.below_guarantee)
             yield f"{one.name}: queues with waiting asks had less than their guarantee for {below}"

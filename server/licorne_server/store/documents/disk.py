@@ -81,7 +81,9 @@ class Disk:
             return self._read()
         except OSError as error:
             self.close()
-            raise SettingsError(f"server.state_dir {self._path} cannot be used: {error}") from None
+            raise SettingsError(
+                f"server.state_dir {self._path} cannot be used: {error.strerror or error}"
+            ) from None
         except SettingsError:
             self.close()
             raise

@@ -315,6 +315,7 @@ def test_one_rm_alone_cannot_use_up_the_memory(limit: str, each: int) -> None:
 PROBLEMS = {
     "--listen 0.0.0.0:0": "refusing to serve 0.0.0.0:0 without TLS: give --tls-cert and --tls-key, ",
     "--listen :0": "refusing to serve 0.0.0.0:0 without TLS: ",
+    "--listen 7070": '--listen: expected HOST:PORT: "7070"',
     "--http [::]:0": "refusing to serve HTTP without TLS on [::]:0: ",
     "--metrics :0": "refusing to serve metrics without TLS on 0.0.0.0:0: ",
     "--config /no/such/file": "cannot read /no/such/file: ",

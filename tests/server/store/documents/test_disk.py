@@ -325,7 +325,7 @@ def test_place_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     """A file in place of the directory is refused."""
     file = tmp_path / "file"
     file.write_text("")
-    with pytest.raises(SettingsError, match=f"server.state_dir {file} cannot be used: "):
+    with pytest.raises(SettingsError, match=f"server.state_dir {file} cannot be used: File exists"):
         Disk(file).open()
 
 

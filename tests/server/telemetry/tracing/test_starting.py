@@ -56,6 +56,7 @@ try:
 except SettingsError as error:
     print(error)
 """
-    assert run(program).splitlines() == [
-        "traces need OpenTelemetry, which is not installed: pip install 'licorne-server[otel]'"
-    ]
+    assert run(program) == (
+        "traces need OpenTelemetry, which is not installed: "
+        "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
+    )

@@ -49,7 +49,7 @@ class Access:
         except ImportError as error:
             raise SettingsError(
                 f"coordination.store: the client library of Kubernetes cannot be loaded ({error}): "
-                "pip install 'licorne-server[kubernetes]'"
+                "pip install kubernetes-asyncio"
             ) from error
         if self.in_cluster:
             for name in ("token", "ca.crt"):
