@@ -21,9 +21,9 @@ from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections
 from licorne_server.security.tls import grpc_credentials
 from licorne_server.services.calls import CallGuard, unary_handler
-from licorne_server.services.members.inner_calls import InnerCalls
 from licorne_server.services.members.member_calls import MemberCalls
 from licorne_server.services.members.packing import SERVICE as MEMBERS
+from licorne_server.services.members.serving import InnerCalls
 from licorne_server.services.probes import Probes
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import PROTOCOL, SessionService

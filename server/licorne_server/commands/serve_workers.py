@@ -12,9 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from licorne_server.assembly.workers.ports import Reservation
-from licorne_server.assembly.workers.stored import documents_of_workers
-from licorne_server.assembly.workers.supervisor import STORE, Plan, Supervisor
+from licorne_server.assembly.workers.supervisor import (
+    STORE,
+    Plan,
+    Reservation,
+    Supervisor,
+    documents_of_workers,
+)
 from licorne_server.commands.ports import OFF, Ports
 from licorne_server.commands.serve_options import build
 from licorne_server.commands.settings.sources import Reading

@@ -11,8 +11,17 @@ from licorne_core.extensions.fair_memory.reports import FairShareReport
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.windows import HOUR
 from licorne_core.views.queues import QueueReport
-from licorne_server.engine.journal.forms import AMOUNTS, NUMBER, TEXT, Row, plain
-from licorne_server.engine.journal.kept import KeptForm, count, number, text
+from licorne_server.engine.journal.forms import (
+    AMOUNTS,
+    NUMBER,
+    TEXT,
+    KeptForm,
+    Row,
+    count,
+    number,
+    plain,
+    text,
+)
 from licorne_server.wire.features import QueueMetric, Reports
 
 _SHOWN = {"fairShare": Reports("fair_share", FairShareReport, pb.FairShare)}

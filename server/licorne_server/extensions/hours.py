@@ -10,8 +10,7 @@ from licorne_core.extensions.hours.reports import HoursReport
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.windows import HOUR, Window
 from licorne_core.views.queues import QueueReport
-from licorne_server.engine.journal.forms import LARGE, TEXT, WHOLE, Row, array, word
-from licorne_server.engine.journal.kept import KeptForm, count, text
+from licorne_server.engine.journal.forms import LARGE, TEXT, WHOLE, KeptForm, Row, array, count, text, word
 from licorne_server.wire.features import QueueMetric, Reports
 
 FIELD = "hours_budgets"

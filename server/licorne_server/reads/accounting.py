@@ -19,7 +19,7 @@ from licorne_core.messages.reports import Metered
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
-from licorne_server.engine.journal.kept import count, text
+from licorne_server.engine.journal.forms import count, text
 from licorne_server.process.clock import Clock, Periodic
 from licorne_server.process.fair import TimeSlices
 from licorne_server.process.settings import Settings

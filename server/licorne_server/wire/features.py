@@ -34,7 +34,7 @@ other names has a module in `extensions` with some of these tables:
     METRICS               metrics of a partition: arguments of `http.families.Metric`
     MEASURED              functions for metrics that not every partition has (`Measured`)
     CENSUS_METRICS        metrics of a partition's census
-    KEPT                  forms of state that outlives partitions, by extension (`engine/journal/kept.py`)
+    KEPT                  forms of state that outlives partitions, by extension (`engine/journal/forms.py`)
     MARKS                 column and form of operators' marks in the journal, by extension
     MARKED                functions that turn stored marks into marks for the core, by extension
     TERMS                 readers of fields of a stored mark that are no plain values

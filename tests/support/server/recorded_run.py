@@ -22,7 +22,7 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import NodeId, RmId
 from licorne_server.engine.journal.codec import entry, heading, together
 from licorne_server.engine.journal.digest import DigestOf
-from licorne_server.engine.journal.frames import MAGIC, frame
+from licorne_server.engine.journal.folder import MAGIC, frame
 from licorne_server.engine.journal.records import Digest, Header, Input, Record
 from licorne_server.engine.journal.table import Again
 from licorne_server.lab.simulation.player import Player

@@ -5,6 +5,6 @@ gRPC and one HTTP address together, and a store in the supervisor's memory throu
 members of one deployment. The supervisor serves no RM. It restarts a worker that has ended, and
 ends that worker's lease, so that the other workers take over its RMs at once.
 
-`ports` reserves the addresses, `restarts` decides about back-off, `worker` runs one of the processes, and
-`supervisor` controls them. Called by `commands/serve_workers.py` alone.
+`worker` runs one of the processes, and decides about back-off; `supervisor` controls them. Called by
+`commands/serve_workers.py` alone.
 """

@@ -3,23 +3,35 @@
 It ends with success after a signal, once all workers have drained. It ends with an error if a worker
 cannot start the first time, or if every worker has failed repeatedly and none serves: then
 the service manager should restart it, and report the failure.
+
+Its state directory has applied configurations, marks and budgets. The documents are those of a single server,
+so that one can replace the other. State that only the running processes need is not stored: slices of
+budgets, moves of RMs, the states of workers, and the secret. All workers end with their supervisor, and RMs
+replay the usage from which slices are computed.
 """
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import structlog
 
-from licorne_server.assembly.workers.stored import documents_of_workers, rising
 from licorne_server.assembly.workers.worker import State, Worker
 from licorne_server.process.clock import Clock, SystemClock
 from licorne_server.process.loop import stop_task
+from licorne_server.process.settings import Address, SettingsError
 from licorne_server.reads.accounting import drop_old
+from licorne_server.rms.budgets.escrow import BUDGETS
 from licorne_server.store.coordination.local_records import Records
 from licorne_server.store.coordination.local_service import LocalService
+from licorne_server.store.coordination.moving import MOVES
+from licorne_server.store.coordination.secret import KEY as SECRET
 from licorne_server.store.coordination.workers import STATUS, Known, status_text
+from licorne_server.store.documents.disk import Disk
+from licorne_server.store.documents.documents import Documents, StoreError
 from licorne_server.store.documents.kept import Kept
 
 log = structlog.get_logger("core.workers")
@@ -164,3 +176,72 @@ class Supervisor:
         if before.value != value:
             self._documents.put(STATUS, value, before.revision)
             self.service.changed()
+
+
+EPOCHS = "epochs"
+"""Key of a number above all epochs that were assigned to RMs without a stored one."""
+
+CLAIMS = 1 << 24
+"""Number of epochs reserved for one run, which no later run assigns again, even if the clock was set back."""
+
+
+def documents_of_workers(folder: Path | None) -> Kept:
+    """The documents of all workers, in the state directory if there is one, or else in memory."""
+    return Kept(None if folder is None else Disk(folder), (BUDGETS, MOVES, SECRET, STATUS))
+
+
+async def rising(documents: Documents, start: int) -> int:
+    """The number above which this run assigns epochs: `start`, or a higher one if the clock was set back.
+
+    A full disk does not prevent the start.
+    """
+    start = max(start, int((await documents.read(EPOCHS)).value or 0))
+    try:
+        await documents.update(EPOCHS, lambda _: b"%d" % (start + CLAIMS))
+    except StoreError as error:
+        log.warning("epochs not stored", reason=str(error))
+    return start
+
+
+class Reservation:
+    """A port reserved for the workers of one supervisor, until `close`.
+
+    The kernel spreads connections over the processes that share it (SO_REUSEPORT).
+    """
+
+    address: Address
+    """The address with the port that was bound."""
+
+    def __init__(self, address: Address) -> None:
+        """Bind the port without listening. Port 0 means any free one.
+
+        Raises:
+            SettingsError: the address is in use, or cannot be used.
+        """
+        self._sockets: list[socket.socket] = []
+        self.address = address
+        try:
+            found = socket.getaddrinfo(
+                address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            for family, kind, protocol, _, where in found:
+                self._bind(socket.socket(family, kind, protocol), where)
+        except OSError as error:
+            self.close()
+            raise SettingsError(f"cannot listen on {address}: {error.strerror or error}") from None
+
+    def close(self) -> None:
+        """Release the port."""
+        for each in self._sockets:
+            each.close()
+
+    def _bind(self, bound: socket.socket, where: Sequence[Any]) -> None:
+        self._sockets.append(bound)
+        if bound.family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        host, _, *rest = where
+        # First bind without sharing: a port in use is refused, even if its user shares it.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, self.address.port, *rest))
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self.address = self.address.with_port(bound.getsockname()[1])

@@ -3,9 +3,9 @@
 Input: the commands that the engine passes to the core, and their effects. Output: the files of one
 *run* for each start of the server, and their records for replay.
 
-`inputs` wraps the core and records its commands, `codec` writes and reads one command by the
-table of `forms`, and `digest` sums up decisions. `writer` is the thread that writes, `folder` the
-directory with its lock and its bound, `frames` the layout of a file. `reading` gives the records of a
-directory, whose content is not trusted. The journal of events in the core (`model/rm_context.py`) is
+`writer` wraps the core, records its commands, and has the thread that writes; `codec` writes and reads one
+command by the table of `forms`, and `digest` sums up decisions. `folder` is the directory with its lock and
+its bound, and the layout of its files. `reading` gives the records of a directory, whose content is not
+trusted. The journal of events in the core (`model/rm_context.py`) is
 unrelated. Called by `assembly/server.py`, and by the commands that replay.
 """

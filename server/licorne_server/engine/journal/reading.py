@@ -7,8 +7,7 @@ from typing import BinaryIO
 from licorne_core.messages.commands import Command, LargeCommand
 from licorne_core.values.ids import RmId
 from licorne_server.engine.journal.codec import Entries
-from licorne_server.engine.journal.folder import Segment, segments
-from licorne_server.engine.journal.frames import MAGIC, read_frame
+from licorne_server.engine.journal.folder import MAGIC, Segment, read_frame, segments
 from licorne_server.engine.journal.records import Digest, Input, Record, Torn, Unreadable
 from licorne_server.engine.journal.table import Again
 

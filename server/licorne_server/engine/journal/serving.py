@@ -13,8 +13,7 @@ from licorne_server.process.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from licorne_server.engine.journal.folder import Folder
-    from licorne_server.engine.journal.inputs import JournaledCore
-    from licorne_server.engine.journal.writer import Writer
+    from licorne_server.engine.journal.writer import JournaledCore, Writer
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a full disk, which do not prevent the start of a server."""
@@ -79,8 +78,7 @@ def _parts(
 ) -> tuple["Folder", "Writer", "JournaledCore"]:
     # These modules need msgspec, which only a server with a journal has to have.
     from licorne_server.engine.journal.folder import Folder
-    from licorne_server.engine.journal.inputs import JournaledCore
-    from licorne_server.engine.journal.writer import Writer
+    from licorne_server.engine.journal.writer import JournaledCore, Writer
 
     folder = Folder(path, size)
     writer = Writer(folder, state)

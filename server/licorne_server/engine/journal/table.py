@@ -53,12 +53,12 @@ from licorne_server.engine.journal.forms import (
     Reading,
     Row,
     items,
+    kept_forms,
     optional,
     pairs,
     plain,
     word,
 )
-from licorne_server.engine.journal.kept import kept_forms
 from licorne_server.engine.journal.records import Digest
 from licorne_server.wire.features import rows, table
 

@@ -19,10 +19,9 @@ from licorne_server.rms.reloading import Changes
 from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.security.access import Access
 from licorne_server.services.admin.acts import Acts
-from licorne_server.services.admin.budgets import BudgetMethods
 from licorne_server.services.admin.configuration import ConfigurationMethods
 from licorne_server.services.admin.members import MemberMethods
-from licorne_server.services.admin.operations import OperatorMethods
+from licorne_server.services.admin.operations import BudgetMethods, OperatorMethods
 from licorne_server.services.admin.plans import PlanMethods
 from licorne_server.services.admin.rights import Rights
 from licorne_server.store.configurations.thread import ConfigThread

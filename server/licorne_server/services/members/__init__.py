@@ -25,6 +25,6 @@ reader stops its own call alone. Calls take turns frame by frame. A slow member 
 and no others.
 
 Callers: `assembly/`, `scheduler.py` and `session.py` for the streams of RMs, the page through
-`inner_calls.py`, and REST and the page through `reads/members.py`: a read is the call `Read`, which the owner
+`InnerCalls`, and REST and the page through `reads/members.py`: a read is the call `Read`, which the owner
 has its own HTTP application answer (`http/door.py`).
 """

@@ -18,10 +18,9 @@ from licorne_server.security.access import Access, Caller
 from licorne_server.security.tls import member_credentials
 from licorne_server.services.calls import CallGuard, watch_handler
 from licorne_server.services.members.forwarding import Forwarding, Names
-from licorne_server.services.members.inner_calls import InnerContext
 from licorne_server.services.members.packing import SERVICE, PackedCall
 from licorne_server.services.members.passing import Passing
-from licorne_server.services.members.serving import MembersService, PassedContext
+from licorne_server.services.members.serving import InnerContext, MembersService, PassedContext
 from licorne_server.store.coordination.ownership import Ownership
 from licorne_server.store.coordination.pb import members_pb2 as pb
 from licorne_server.store.coordination.reach import Reach

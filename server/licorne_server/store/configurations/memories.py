@@ -16,7 +16,7 @@ from licorne_core.config.schema import Configuration, QueueConfig
 from licorne_core.messages.kept import KeptByPartition
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.views import Views
-from licorne_server.engine.journal.kept import kept_forms, text
+from licorne_server.engine.journal.forms import kept_forms, text
 from licorne_server.process.clock import Clock, Periodic
 from licorne_server.process.fair import TimeSlices
 from licorne_server.process.walking import walked

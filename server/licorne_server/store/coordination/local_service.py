@@ -14,7 +14,7 @@ from licorne_core.values.ids import RmId
 from licorne_server.process.clock import Clock
 from licorne_server.process.coordination import MOST_LEASE
 from licorne_server.process.loop import stop_task
-from licorne_server.store.coordination.local_messages import (
+from licorne_server.store.coordination.local import (
     REREAD,
     SERVICE,
     UNBOUNDED,

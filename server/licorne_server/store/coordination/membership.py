@@ -14,8 +14,7 @@ import structlog
 
 from licorne_core.values.ids import RmId
 from licorne_server.process.loop import stop_task
-from licorne_server.store.coordination.claiming import Claiming
-from licorne_server.store.coordination.holdings import Holdings
+from licorne_server.store.coordination.claiming import Claiming, Holdings
 from licorne_server.store.coordination.lease import Calls, Lease, MemberClock
 from licorne_server.store.coordination.moving import Moves
 from licorne_server.store.coordination.ownership import Counts, Ownership, check_epoch

@@ -16,8 +16,7 @@ from random import Random
 import structlog
 
 from licorne_core.values.ids import RmId
-from licorne_server.store.coordination.claiming import Claiming
-from licorne_server.store.coordination.holdings import Holdings
+from licorne_server.store.coordination.claiming import Claiming, Holdings
 from licorne_server.store.coordination.lease import Calls, Lease, MemberClock
 from licorne_server.store.coordination.ownership import DRAIN
 from licorne_server.store.coordination.placing import REST, candidates, choose, next_move

@@ -20,7 +20,7 @@ from licorne_server.store.documents.documents import (
     StoreError,
     TooLarge,
 )
-from licorne_server.store.documents.head import content_of
+from licorne_server.store.documents.owned import content_of
 
 LARGEST = 32 * 1024 * 1024
 """Bytes of a document, at most."""

@@ -1,9 +1,9 @@
 """Documents of RMs, which follow their RM to its next owner.
 
-A document begins with the epoch of its owner, which writes the epoch under compare-and-set when it reads the
-document. From then on a write of an earlier owner fails, and its caller gets the error that nothing was
-stored. The epoch also decides if the revision of the document cannot: after a write whose answer was
-lost, and after a late one of an earlier owner.
+A document begins with the epoch of its owner, as ``epoch N`` in its first line; the owner writes it under
+compare-and-set when it reads the document. From then on a write of an earlier owner fails, and its caller
+gets the error that nothing was stored. The epoch also decides if the revision of the document cannot: after
+a write whose answer was lost, and after a late one of an earlier owner.
 """
 
 import asyncio
@@ -18,8 +18,32 @@ from weakref import WeakValueDictionary
 import structlog
 
 from licorne_core.values.ids import RmId
-from licorne_server.store.documents.documents import Conflict, Documents, StoreError
-from licorne_server.store.documents.head import MAX_HEAD, content_of, epoch_of, headed
+from licorne_server.store.documents.documents import Conflict, Document, Documents, StoreError
+
+_MARK = b"epoch "
+_DIGITS = 20
+
+
+def headed(content: bytes, epoch: int) -> bytes:
+    """Make a document with an owner's epoch. Without content it only marks the owner."""
+    return b"%s%d\n%s" % (_MARK, epoch, content)
+
+
+def content_of(value: bytes) -> bytes:
+    """The content of a document; of one without such a line, the whole document."""
+    return value.partition(b"\n")[2] if value.startswith(_MARK) else value
+
+
+def epoch_of(document: Document) -> int:
+    """The epoch of the owner that has written the document; 0 without such a line."""
+    number = document.value.partition(b"\n")[0].removeprefix(_MARK)
+    is_said = document.value.startswith(_MARK) and number.isdigit() and len(number) <= _DIGITS
+    return int(number) if is_said else 0
+
+
+MAX_HEAD = len(headed(b"", 0)) + _DIGITS
+"""Bytes of the line, at most."""
+
 
 log = structlog.get_logger("core.documents")
 

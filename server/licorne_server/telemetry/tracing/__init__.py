@@ -2,8 +2,7 @@
 
 `starting.py` has the counts, the shield from defects of this room, and the start, which loads the
 other modules and OpenTelemetry if traces are on. `tracing.py` is the interface for other rooms.
-`ask_spans.py` has the spans of asks and of their predicate checks; `looking.py` follows the blockers of
-pending asks. `server_spans.py` has the spans of the server's own work, and the context of the current call.
-All of them record spans in the form of `spans.py`; `exporting.py` converts them to OpenTelemetry's, and sends
-them.
+`ask_spans.py` has the spans of asks and of their predicate checks, and follows the blockers of pending asks.
+`server_spans.py` has the spans of the server's own work, and the context of the current call. All of them
+record spans in the form of `spans.py`; `exporting.py` converts them to OpenTelemetry's, and sends them.
 """

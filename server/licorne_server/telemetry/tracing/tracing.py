@@ -27,9 +27,8 @@ from licorne_core.values.ids import RmId
 from licorne_server.process.clock import Clock
 from licorne_server.process.fair import TimeSlices
 from licorne_server.process.settings import TraceSettings
-from licorne_server.telemetry.tracing.ask_spans import AskSpans, Stands
+from licorne_server.telemetry.tracing.ask_spans import AskSpans, Looking, Stands
 from licorne_server.telemetry.tracing.exporting import Exporting, Making
-from licorne_server.telemetry.tracing.looking import Looking
 from licorne_server.telemetry.tracing.server_spans import (
     ConfigurationSpans,
     Metadata,

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from licorne_server.assembly.workers.ports import Reservation
+from licorne_server.assembly.workers.supervisor import Reservation
 from licorne_server.process.coordination import Coordination
 from licorne_server.process.settings import Address, Settings, SettingsError
 from licorne_server.store.coordination.joining import http_url

@@ -1,6 +1,6 @@
 """The back-off of a worker's restarts."""
 
-from licorne_server.assembly.workers.restarts import HEALTHY, HOPELESS, LOOP, MOST, Restarts
+from licorne_server.assembly.workers.worker import HEALTHY, HOPELESS, LOOP, MOST, Restarts
 
 
 def failed(restarts: Restarts, times: int, now: float = 0.0) -> list[float]:

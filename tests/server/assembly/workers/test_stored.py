@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from licorne_core.values.ids import RmId
-from licorne_server.assembly.workers.stored import CLAIMS, documents_of_workers, rising
+from licorne_server.assembly.workers.supervisor import CLAIMS, documents_of_workers, rising
 from licorne_server.store.configurations.revisions import Revisions, RevisionsForm
 from licorne_server.store.coordination.store import Store
 from licorne_server.store.documents.disk import Disk

@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from licorne_core.values.ids import RmId
-from licorne_server.assembly.workers import restarts, worker
+from licorne_server.assembly.workers import worker
 from licorne_server.assembly.workers.supervisor import STORE, Plan, Supervisor
 from licorne_server.assembly.workers.worker import State, Worker
 from licorne_server.process.clock import SystemClock
@@ -171,16 +171,16 @@ async def test_a_loop_of_restarts_is_told_and_is_no_end_while_another_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log says it, the document for health and metrics has it, and the other worker goes on."""
-    monkeypatch.setattr(restarts, "FIRST", 0.0)
+    monkeypatch.setattr(worker, "FIRST", 0.0)
     with structlog.testing.capture_logs() as lines:
         async with supervising(SERVES, SERVES_ONCE, file=tmp_path / "once") as supervisor:
             assert await supervisor.start()
             _, looping = supervisor.workers
             looping.kill("the test wants it")
-            await eventually(lambda: looping.restarts.count > restarts.HOPELESS)
+            await eventually(lambda: looping.restarts.count > worker.HOPELESS)
             status = known_workers(supervisor.service.snapshot())
             assert [(one.worker, one.looping) for one in status] == [(1, False), (2, True)]
-            assert status[1].restarts >= restarts.HOPELESS
+            assert status[1].restarts >= worker.HOPELESS
             assert not supervisor.failed.is_set()
             assert supervisor.workers[0].state is State.READY
     told = [line for line in lines if line["event"] == "worker restarts in a loop"]
@@ -195,10 +195,10 @@ async def test_when_every_worker_fails_again_and_again_the_supervisor_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Then it is for whoever runs the service to see that, and to start it anew."""
-    monkeypatch.setattr(restarts, "FIRST", 0.0)
+    monkeypatch.setattr(worker, "FIRST", 0.0)
     async with supervising(SERVES_ONCE, file=tmp_path / "once") as supervisor:
         assert await supervisor.start()
         supervisor.workers[0].kill("the test wants it")
         async with asyncio.timeout(PATIENCE):
             await supervisor.failed.wait()
-        assert supervisor.workers[0].restarts.count == restarts.HOPELESS
+        assert supervisor.workers[0].restarts.count == worker.HOPELESS

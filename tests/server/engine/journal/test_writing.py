@@ -21,10 +21,9 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.errors import LicorneError, NotFound
 from licorne_core.values.ids import AppId, RmId
 from licorne_server.engine.journal.folder import Folder, segments
-from licorne_server.engine.journal.inputs import JournaledCore
 from licorne_server.engine.journal.reading import read
 from licorne_server.engine.journal.records import Digest, Header, Input, JournalState, Record
-from licorne_server.engine.journal.writer import MOST_WAITING, Writer
+from licorne_server.engine.journal.writer import MOST_WAITING, JournaledCore, Writer
 from support.core.driver import Driver
 from support.journal import replayed, scheduler_of
 from support.patience import PATIENCE

@@ -21,9 +21,8 @@ from licorne_server.store.configurations.history import Configurations
 from licorne_server.store.configurations.memories import Memories, MemoryForm
 from licorne_server.store.documents.disk import Disk
 from licorne_server.store.documents.documents import MAX_DOCUMENT, Documents
-from licorne_server.store.documents.head import content_of, headed
 from licorne_server.store.documents.kept import Kept
-from licorne_server.store.documents.owned import Damaged
+from licorne_server.store.documents.owned import Damaged, content_of, headed
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver
 from support.peers.members import Documents as Store

@@ -1,7 +1,7 @@
 """The load of RMs that members publish and balance by."""
 
 from licorne_core.values.ids import RmId
-from licorne_server.store.coordination.load import MEMORY_SECONDS, Load
+from licorne_server.store.coordination.joining import MEMORY_SECONDS, Load
 
 A, B = RmId("a"), RmId("b")
 

@@ -10,9 +10,17 @@ from licorne_core.values.ids import RmId
 from licorne_server.process.settings import SettingsError
 from licorne_server.store.documents.disk import Disk
 from licorne_server.store.documents.documents import Conflict, Document, Documents, StoreError, TooLarge
-from licorne_server.store.documents.head import content_of, epoch_of, headed
 from licorne_server.store.documents.kept import Kept
-from licorne_server.store.documents.owned import Damaged, Form, Owned, pack, unpack
+from licorne_server.store.documents.owned import (
+    Damaged,
+    Form,
+    Owned,
+    content_of,
+    epoch_of,
+    headed,
+    pack,
+    unpack,
+)
 
 RM = RmId("rm/1")
 KEY = "texts/rm%2F1"

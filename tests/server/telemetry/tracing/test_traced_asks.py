@@ -12,8 +12,7 @@ from licorne.v1 import session_pb2 as sp
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.messages.commands import UpdateAllocations
 from licorne_core.values.ids import RmId
-from licorne_server.telemetry.tracing.ask_spans import MAX_OF_RM, MAX_RESOURCES
-from licorne_server.telemetry.tracing.looking import UNKNOWN_SECONDS
+from licorne_server.telemetry.tracing.ask_spans import MAX_OF_RM, MAX_RESOURCES, UNKNOWN_SECONDS
 from licorne_server.telemetry.tracing.spans import MAX_EVENTS
 from licorne_server.testing import VirtualClock
 from support.peers.shim import (
