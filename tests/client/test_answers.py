@@ -1,6 +1,6 @@
 """What answers mean that do not say everything: of repetitions and of namesakes.
 
-A rejection of what was accepted is about a repetition (clients/README.md, 7). Namesakes are
+A rejection of what was accepted is about a repetition (clients/contract.md, 7). Namesakes are
 applications of one id in several partitions; no answer says which of them it is about.
 """
 

@@ -2,10 +2,12 @@
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import fields
+from typing import get_args
 
 import pytest
 
-from licorne import Admin, Client, State
+from licorne import Admin, Allocation, Application, Ask, Client, Event, Node, State, TaskGroup
 from licorne.admin_client import AdminCalls
 from licorne.preemption_calls import PreemptionCalls
 from licorne.state_client import StateCalls
@@ -14,6 +16,7 @@ from support.docs.pages import Page, code_spans
 
 PAGE = Page("clients/README.md")
 WIRE = Page("docs/wire-reference.md")
+ITEMS = (Node, Application, TaskGroup, Ask, Allocation)
 
 
 def methods(client: type) -> dict[str, list[str]]:
@@ -36,6 +39,15 @@ def shown(title: str) -> dict[str, list[str]]:
 def test_every_method_is_on_the_page(client: type) -> None:
     """The page has exactly the methods of a client, with their parameters."""
     assert shown(f"{client.__name__.removesuffix('Calls')} methods") == methods(client)
+
+
+@pytest.mark.parametrize(("title", "types"), [("Items", ITEMS), ("Events", get_args(Event))])
+def test_every_field_is_on_the_page(title: str, types: tuple[type, ...]) -> None:
+    """The page has exactly the items and events, with the fields that no other table has."""
+    rows = {code_spans(row[0])[0]: code_spans(row[1]) for row in PAGE.table(title)}
+    names = {one.__name__: [each.name for each in fields(one)] for one in types}
+    tags = {*TAGS, *APPLICATION_TAGS}
+    assert rows == {one: [name for name in names[one] if name not in tags] for one in names}
 
 
 def test_every_method_has_a_line() -> None:

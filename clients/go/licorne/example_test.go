@@ -5,6 +5,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
 
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
@@ -49,6 +50,22 @@ func Example() {
 	}
 	if err := rm.Run(ctx); err != nil {
 		log.Fatal(err)
+	}
+}
+
+// An RM whose asks need a GPU.
+func ExampleHandlers_check() {
+	var config licorne.Config
+	var handlers licorne.Handlers
+	config.Predicates = &licorne.PredicateOptions{Deadline: time.Second}
+	handlers.Check = func(check *licornev1.PredicateCheck) map[string]string {
+		refused := map[string]string{}
+		for _, node := range check.GetNodeIds() {
+			if !strings.HasPrefix(node, "gpu-") {
+				refused[node] = "no gpu"
+			}
+		}
+		return refused
 	}
 }
 

@@ -1,6 +1,6 @@
 """Addresses to connect to: those given by the caller, and those of other members, sent by the server.
 
-The order is that of the contract in `clients/README.md`.
+The order is that of `clients/contract.md`.
 """
 
 import ipaddress

@@ -1,4 +1,4 @@
-"""The numbers of one session, as an RM has to keep them (clients/README.md, the contract)."""
+"""The numbers of one session, as an RM has to keep them (clients/contract.md)."""
 
 from collections import deque
 from collections.abc import Sequence
