@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import cache, partial
 
-from licorne_core.messages.operators import OperatorMark
 from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
@@ -63,11 +62,6 @@ _task_group = rest_form(
 )
 
 
-def _mark(mark: OperatorMark) -> JsonObject:
-    """The JSON of an operator's mark."""
-    return {"by": mark.by, "time": nanoseconds(mark.time), "message": mark.message}
-
-
 _application = rest_form(
     AppReport,
     {
@@ -87,8 +81,8 @@ _application = rest_form(
         "stateLog": _state_log,
         "placeholderData": lambda app: [_task_group(group) for group in app.task_groups],
         "hasReserved": lambda app: app.reserved > 0,
-        "hold": ("hold", _mark),
-        "change": ("change", _mark),
+        "hold": ("hold", mark_json),
+        "change": ("change", mark_json),
     },
     without="partition message group pending_count allocation_count reserved placeholder_count "
     "placeholder_ask gang_style placeholder_deadline task_groups",

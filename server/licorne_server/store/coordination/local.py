@@ -33,56 +33,30 @@ def serialized(message: Message) -> bytes:
     return message.SerializeToString()
 
 
+_MEMBER = tuple(pb.Member.DESCRIPTOR.fields_by_name)
+_OWNED = tuple(pb.Owned.DESCRIPTOR.fields_by_name)
+"""Fields of these messages, whose names are those of our types."""
+
+
 def member_message(member: Member) -> pb.Member:
     """Convert a member to a message."""
-    return pb.Member(
-        id=member.id,
-        name=member.name,
-        address=member.address,
-        http=member.http,
-        version=member.version,
-        protocols=member.protocols,
-        started=member.started,
-        draining=member.draining,
-        load={str(rm_id): cores for rm_id, cores in member.load.items()},
-    )
+    return pb.Member(**{name: getattr(member, name) for name in _MEMBER})
 
 
 def member_of(message: pb.Member) -> Member:
     """Read a member from a message."""
-    return Member(
-        id=MemberId(message.id),
-        name=message.name,
-        address=message.address,
-        http=message.http,
-        version=message.version,
-        protocols=tuple(message.protocols),
-        started=message.started,
-        draining=message.draining,
-        load={RmId(rm_id): cores for rm_id, cores in message.load.items()},
-    )
+    values = {name: getattr(message, name) for name in _MEMBER}
+    return Member(**{**values, "protocols": tuple(message.protocols), "load": dict(message.load)})
 
 
 def owned_message(record: Ownership) -> pb.Owned:
     """Convert the record of an RM to a message."""
-    return pb.Owned(
-        rm_id=record.rm_id,
-        owner=record.owner,
-        epoch=record.epoch,
-        moved=record.moved,
-        revision=record.revision,
-    )
+    return pb.Owned(**{name: getattr(record, name) for name in _OWNED})
 
 
 def owned_of(message: pb.Owned) -> Ownership:
     """Read the record of an RM from a message."""
-    return Ownership(
-        rm_id=RmId(message.rm_id),
-        owner=MemberId(message.owner),
-        epoch=message.epoch,
-        moved=message.moved,
-        revision=message.revision,
-    )
+    return Ownership(**{name: getattr(message, name) for name in _OWNED})
 
 
 def snapshot_message(snapshot: Snapshot, changes: int, known: int) -> pb.Snapshot:

@@ -7,6 +7,7 @@ end of a lease is noticed by the next call.
 from dataclasses import replace
 
 from licorne_core.values.ids import RmId
+from licorne_server.store.coordination.records import claimed, released
 from licorne_server.store.coordination.store import LeaseLost, Member, MemberId, Ownership, Snapshot
 from licorne_server.store.documents.documents import Conflict, StoreError
 
@@ -103,11 +104,8 @@ class Records:
             raise Conflict(f"RM {rm_id} is owned by member {record.owner}")
         if record is None:
             self._make_room()
-        epoch = max(record.epoch if record else self._least_epoch, at_least) + 1
-        moved = record.moved if record else 0.0
-        if record is not None and record.owner == by != owner:
-            moved = now
-        return self._set(Ownership(rm_id=rm_id, owner=owner, epoch=epoch, moved=moved))
+            at_least = max(at_least, self._least_epoch)
+        return self._set(claimed(rm_id, owner, record, at_least, by, now))
 
     def release(self, by: MemberId, owned: Ownership) -> Ownership:
         """Remove the owner of an RM of the member `by`; the epoch stays.
@@ -116,9 +114,9 @@ class Records:
             Conflict: the record has changed, or belongs to another member.
         """
         record = self._rms.get(owned.rm_id)
-        if record is None or record.revision != owned.revision or not record.owner == by != "":
+        if record is None or record.revision != owned.revision:
             raise Conflict(f"the record of RM {owned.rm_id} is another one by now")
-        return self._set(replace(record, owner=MemberId("")))
+        return self._set(released(record, by))
 
     def snapshot(self, now: float) -> Snapshot:
         """Members with a living lease, and all owners."""
