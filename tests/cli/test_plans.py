@@ -94,6 +94,19 @@ async def test_a_plan_by_which_somebody_is_worse_off_exits_with_6(licorne: Licor
     assert result.code == 6
 
 
+async def test_an_inherited_property_is_told_where_it_stands(licorne: Licorne, tmp_path: Path) -> None:
+    """Queues that have no other change are counted; others show theirs alone."""
+    text = WIDER.replace('submitacl: "*"', 'submitacl: "*"\n        properties: {backfill: easy}')
+    result = await licorne("config", "plan", written(tmp_path, text))
+    of_queues = result.out.partition("queues (3)\n")[2].partition("\n\n")[0]
+    assert of_queues.count("property backfill: nothing -> easy") == 1
+    assert of_queues.splitlines()[-3:] == [
+        "  changed   root.a, 1 application",
+        "            max: vcore=2 -> vcore=3",
+        "  changed   1 more queue, by the same properties, which they inherit",
+    ]
+
+
 async def test_what_is_so_already_makes_nobody_worse_off(
     licorne: Licorne, server: Server, tmp_path: Path
 ) -> None:

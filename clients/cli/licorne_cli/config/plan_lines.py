@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from licorne.v1.admin_pb2 import (
     DefaultedValue,
@@ -33,6 +33,9 @@ DEEPER = 4
 """Indentation of the rest of a broken line."""
 
 _DEFAULT = "default"
+CHANGED = "changed"
+PROPERTY = "property "
+"""What the name of a value begins with that queues below inherit."""
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -66,7 +69,7 @@ def configuration_lines(rm_id: str, plan: PlanConfigurationResponse) -> Iterator
         f"{counted(counts.victims, 'victim')}, {limits}"
     )
     yield horizon(complete=plan.complete, seconds=plan.horizon_seconds, holds=plan.holds)
-    yield from _section("queues", counts.queues, map(queue_lines, plan.queues))
+    yield from _section("queues", counts.queues, _queues(plan.queues))
     exceeded = ([limit_line(limit)] for limit in plan.exceeded_limits)
     yield from _section("limits exceeded", counts.exceeded_limits, exceeded)
     yield from _section("victims", counts.victims, ([victim_line(v)] for v in plan.victims))
@@ -107,12 +110,31 @@ def horizon(*, complete: bool, seconds: float, holds: Sequence[str] = ()) -> str
     return f"NOT COMPLETE: more would happen than could be worked out, or later than in {far}"
 
 
-def queue_lines(queue: PlannedQueue) -> Iterator[str]:
-    """A queue, and below it its changes."""
+def _queues(queues: Iterable[PlannedQueue]) -> Iterator[Iterable[str]]:
+    """Queues with what changes in each. A property is told where it stands, not where it is inherited."""
+    changes: dict[tuple[str, str], set[tuple[str, str, str]]] = {}
+    heirs = 0
+    for queue in sorted(queues, key=lambda one: (one.partition, one.path)):
+        all_values = {(value.name, value.before, value.after) for value in queue.values}
+        changes[queue.partition, queue.path] = all_values
+        above = changes.get((queue.partition, queue.path.rpartition(".")[0]), set())
+        inherited = {value for value in all_values & above if value[0].startswith(PROPERTY)}
+        if inherited and inherited == all_values and queue.change == CHANGED and not queue.over_max:
+            heirs += 1
+        else:
+            yield queue_lines(queue, inherited)
+    if heirs:
+        yield [f"{CHANGED:<9} {counted(heirs, 'more queue')}, by the same properties, which they inherit"]
+
+
+def queue_lines(queue: PlannedQueue, inherited: Collection[tuple[str, str, str]] = ()) -> Iterator[str]:
+    """A queue, and below it its changes, without those that are `inherited`."""
     apps = f", {counted(queue.applications, 'application')}" if queue.applications else ""
     yield f"{queue.change:<9} {_placed(queue.path, queue.partition)}{apps}"
-    if queue.change == "changed":
+    if queue.change == CHANGED:
         for value in queue.values:
+            if (value.name, value.before, value.after) in inherited:
+                continue
             before, after = value.before or "nothing", value.after or "nothing"
             yield f"          {printable(f'{value.name}: {before} -> {after}')}"
     if queue.over_max:

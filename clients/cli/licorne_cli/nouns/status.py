@@ -59,7 +59,7 @@ def lines_of(facts: Facts) -> list[Line]:
     """The whole screen; a line with nothing to tell is left out."""
     asks, health = facts.reasons.asks, facts.health
     found = [
-        Line("verdict", f"{health.severity}: {health.scope}, at {shown_clock(health.time / 1e9)}"),
+        Line("verdict", f"{health.severity} ({health.scope}, at {shown_clock(health.time / 1e9)})"),
         *(Line(one.concern, finding_text(one), LOOK_AT.get(one.concern, "")) for one in health.findings),
         Line("version", server_text(facts)),
         Line("members", members_text(facts), "licorne members"),
