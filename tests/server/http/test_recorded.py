@@ -12,7 +12,7 @@ import pytest
 from extensions.drains.building import cordon
 from licorne_core.values.errors import Refusal
 from licorne_core.values.ids import PartitionName, RmId
-from licorne_server.http.ui.files import STATIC
+from licorne_server.http.ui.page import STATIC
 from licorne_server.reads.history.recorder import Sample
 from licorne_server.reads.sources import Figures, RmFigures
 from licorne_server.telemetry.measures import Calls, Method, RmMeasures

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from licorne_server.process.cores import cores
+from licorne_server.process.memory import cores
 
 
 @pytest.fixture(autouse=True)

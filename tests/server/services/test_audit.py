@@ -16,7 +16,7 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.errors import NotFound
 from licorne_server.process.clock import SystemClock
 from licorne_server.security.access import Access
-from licorne_server.services.admin.rights import EVENT, Rights
+from licorne_server.services.admin.acts import EVENT, Rights
 from licorne_server.store.configurations.default_file import Default
 from licorne_server.store.configurations.history import Configurations
 from licorne_server.store.documents.kept import Kept

@@ -22,7 +22,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.output.listing import Listing
 from licorne_cli.output.text import printable
 from licorne_server.assembly.server import Server
-from licorne_server.services.admin.rights import EVENT
+from licorne_server.services.admin.acts import EVENT
 from support.core.builders import START, happened
 from support.patience import PATIENCE
 from support.peers.shim import info_of

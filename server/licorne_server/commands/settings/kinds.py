@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from licorne_cli.parsing.parser import size as bytes_of
 from licorne_server.process.coordination import Coordination, read_coordination
-from licorne_server.process.cores import MAX_WORKERS, usual_workers
+from licorne_server.process.memory import MAX_WORKERS, usual_workers
 from licorne_server.process.settings import TRANSPORTS, Address, SettingsError
 
 OFF, AUTO = "off", "auto"

@@ -14,7 +14,7 @@ from licorne_core.extensions.drains.messages import (
 from licorne_core.values.ids import NodeId, RmId
 from licorne_server.services.admin.acts import Acts, if_changed
 from licorne_server.services.calls import Handler, unary_handler
-from licorne_server.store.configurations.marks import MarkKind
+from licorne_server.store.configurations.revisions import MarkKind
 from licorne_server.wire.caps import id_problem
 
 MAX_DRAIN_SECONDS = 7 * 24 * 3600

@@ -18,7 +18,7 @@ from licorne_core.values.ids import AppId, PartitionName, RmId, normalize_partit
 from licorne_server.services.admin.acts import Acts
 from licorne_server.services.calls import Handler, unary_handler
 from licorne_server.store.configurations.applying import unmark
-from licorne_server.store.configurations.marks import MAX_MARKS, Mark, MarkKind
+from licorne_server.store.configurations.revisions import MAX_MARKS, Mark, MarkKind
 from licorne_server.wire.caps import MAX_QUEUE_PATH, id_problem, text_problem
 from licorne_server.wire.errors import exhausted, invalid_argument
 from licorne_server.wire.responses import nanoseconds

@@ -9,7 +9,7 @@ from licorne_core.extensions.queue_stops.messages import QueueStoppedSet, SetQue
 from licorne_core.values.ids import RmId
 from licorne_server.services.admin.acts import Acts, if_changed
 from licorne_server.services.calls import Handler, unary_handler
-from licorne_server.store.configurations.marks import MarkKind
+from licorne_server.store.configurations.revisions import MarkKind
 from licorne_server.wire.caps import MAX_QUEUE_PATH, id_problem
 
 

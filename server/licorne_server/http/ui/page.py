@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from importlib.resources import files
 from itertools import chain
 from typing import NamedTuple
 
@@ -29,10 +30,28 @@ from licorne_server.http.stream import (
 from licorne_server.http.ui import details, lists, times
 from licorne_server.http.ui.acts import act
 from licorne_server.http.ui.feed import EVERYBODY, Audience, Feed, TooManyViewers, farewell
-from licorne_server.http.ui.files import CONTENT_TYPES, INDEX, STATIC
 from licorne_server.http.ui.mirrors import Mirrors
 from licorne_server.http.units import milliseconds
 from licorne_server.reads.sources import SOURCES, Sources
+
+CONTENT_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+"""Content types of the page's files, by suffix."""
+
+INDEX = "index.html"
+FOLDER = files("licorne_server.http.ui") / "static"
+
+STATIC = {
+    f"/ui/static/{file.name}": file
+    for file in sorted(FOLDER.iterdir(), key=lambda file: file.name)
+    if file.name.endswith(tuple(CONTENT_TYPES))
+}
+"""Files of the page by path: fixed at the start, so that no path leads to another file."""
+
 
 HITS = 20
 """Hits of a kind that are shown, at most."""

@@ -11,7 +11,7 @@ from typing import Final
 from licorne_cli.failures import NotFoundError, UsageError
 from licorne_cli.output.text import printable, say
 from licorne_cli.parsing.parser import duration
-from licorne_server.engine.journal.reading import read, runs_of
+from licorne_server.engine.journal.codec import read, runs_of
 from licorne_server.engine.journal.records import Header, Record, Torn
 from licorne_server.lab.commands.journals import MOMENT
 from licorne_server.lab.simulation.replaying import NoRun, header_of

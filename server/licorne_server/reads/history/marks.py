@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from licorne_core.values.ids import PartitionName, RmId
-from licorne_server.store.configurations.marks import Mark as OperatorMark
-from licorne_server.store.configurations.marks import MarkKind
-from licorne_server.store.configurations.revisions import Revisions
+from licorne_server.store.configurations.revisions import Mark as OperatorMark
+from licorne_server.store.configurations.revisions import MarkKind, Revisions
 
 MAX_MARKS = 500
 """Retained marks of an RM, the latest."""

@@ -18,12 +18,11 @@ from licorne_server.rms.registry import Rms
 from licorne_server.rms.reloading import Changes
 from licorne_server.rms.rm_log import RmLogLevels
 from licorne_server.security.access import Access
-from licorne_server.services.admin.acts import Acts
+from licorne_server.services.admin.acts import Acts, Rights
 from licorne_server.services.admin.configuration import ConfigurationMethods
 from licorne_server.services.admin.members import MemberMethods
 from licorne_server.services.admin.operations import BudgetMethods, OperatorMethods
 from licorne_server.services.admin.plans import PlanMethods
-from licorne_server.services.admin.rights import Rights
 from licorne_server.store.configurations.thread import ConfigThread
 from licorne_server.wire.features import modules
 

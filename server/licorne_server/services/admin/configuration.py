@@ -16,8 +16,8 @@ from licorne_core.values.errors import ConfigError
 from licorne_core.values.ids import RmId
 from licorne_server.rms.budgets.definitions import Budgets
 from licorne_server.rms.reloading import Changes
+from licorne_server.services.admin.acts import Rights
 from licorne_server.services.admin.messages import Differences, differences, problem_message
-from licorne_server.services.admin.rights import Rights
 from licorne_server.services.calls import Handler, unary_handler
 from licorne_server.store.configurations.applying import Change
 from licorne_server.store.configurations.default_file import DefaultFileError

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
-from licorne_server.services.admin.rights import Rights
+from licorne_server.services.admin.acts import Rights
 from licorne_server.services.calls import Handler, unary_handler
 from licorne_server.store.coordination.ownership import DRAIN, Ownership
 from licorne_server.store.coordination.store import Gone, Member, MemberId, Snapshot, Store

@@ -22,8 +22,7 @@ from licorne_server.rms.budgets.escrow import NotReleased
 from licorne_server.rms.budgets.members import MemberBudgets
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.rm_log import RmLogLevels
-from licorne_server.services.admin.acts import Acts
-from licorne_server.services.admin.rights import Rights
+from licorne_server.services.admin.acts import Acts, Rights
 from licorne_server.services.calls import Handler, unary_handler, watch_handler
 from licorne_server.store.configurations.revisions import Source
 from licorne_server.store.configurations.thread import Origin

@@ -21,8 +21,8 @@ from licorne_server.engine.copies import Copies
 from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.reloading import Changes
+from licorne_server.services.admin.acts import Rights
 from licorne_server.services.admin.messages import configuration_plan, refused_plan, submission_plan
-from licorne_server.services.admin.rights import Rights
 from licorne_server.services.admin.submission_text import MAX_ASKS, read_submission_text
 from licorne_server.services.calls import Handler, unary_handler
 from licorne_server.store.configurations.thread import ConfigThread, Origin

@@ -15,8 +15,15 @@ from licorne_core.config.schema import Configuration
 from licorne_core.messages.operators import Marks, OperatorMark
 from licorne_core.values.ids import RmId
 from licorne_server.process.clock import Clock
-from licorne_server.store.configurations.marks import MAX_MARKS, Mark
-from licorne_server.store.configurations.revisions import APPLIED, Revision, Revisions, RevisionsForm, Source
+from licorne_server.store.configurations.revisions import (
+    APPLIED,
+    MAX_MARKS,
+    Mark,
+    Revision,
+    Revisions,
+    RevisionsForm,
+    Source,
+)
 from licorne_server.store.documents.documents import SHARED, Document, Documents, StoreError
 from licorne_server.store.documents.owned import Damaged, Owned
 from licorne_server.telemetry.logs import levels

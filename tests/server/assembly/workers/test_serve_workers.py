@@ -12,7 +12,7 @@ from tempfile import TemporaryFile
 import grpc
 import pytest
 
-from licorne_server.engine.journal.reading import read
+from licorne_server.engine.journal.codec import read
 from support.journal import replayed
 from support.patience import PATIENCE
 from support.peers.shim import RawSession

@@ -11,7 +11,7 @@ from licorne_server.commands.serve import warn_of
 from licorne_server.commands.serve_options import FLAGS, MOVED, add_arguments, build, reading_of, settings_of
 from licorne_server.commands.settings.sources import Reading, named, without_settings
 from licorne_server.commands.settings.tables import KEYS
-from licorne_server.process.cores import MAX_WORKERS
+from licorne_server.process.memory import MAX_WORKERS
 from licorne_server.process.settings import USUAL_SAMPLE, Settings, SettingsError
 from support.server.settings_file import settings_file
 

@@ -9,9 +9,8 @@ import pytest
 
 from licorne_core.messages.commands import Command, Hold, Options, RemoveRm, SetHold, Tick, UpdateNodes
 from licorne_core.values.ids import RmId
-from licorne_server.engine.journal.codec import entry, heading, together
+from licorne_server.engine.journal.codec import entry, heading, read, together
 from licorne_server.engine.journal.folder import MAGIC, MOST_BLOCK, Folder, frame
-from licorne_server.engine.journal.reading import read
 from licorne_server.engine.journal.records import Digest, Header, Input, Record, Torn
 from licorne_server.engine.journal.table import Again
 

@@ -13,7 +13,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
-from licorne_server.engine.journal.reading import read
+from licorne_server.engine.journal.codec import read
 from licorne_server.process.settings import Settings, SettingsError
 from support.journal import replayed
 from support.peers.shim import (

@@ -20,8 +20,8 @@ from licorne_core.messages.effects import Effect, Registered
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.errors import LicorneError, NotFound
 from licorne_core.values.ids import AppId, RmId
+from licorne_server.engine.journal.codec import read
 from licorne_server.engine.journal.folder import Folder, segments
-from licorne_server.engine.journal.reading import read
 from licorne_server.engine.journal.records import Digest, Header, Input, JournalState, Record
 from licorne_server.engine.journal.writer import MOST_WAITING, JournaledCore, Writer
 from support.core.driver import Driver

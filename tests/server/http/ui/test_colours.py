@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from licorne_server.http.ui import files
+from licorne_server.http.ui import page
 
-TOKENS = (Path(str(files.FOLDER)) / "tokens.css").read_text()
+TOKENS = (Path(str(page.FOLDER)) / "tokens.css").read_text()
 PAIR = re.compile(r"--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);")
 ONE = re.compile(r"--([\w-]+): (#[0-9a-f]{6});")
 COLOURS = {
@@ -66,5 +66,5 @@ def test_every_mark_is_seen_on_its_grounds(theme: str) -> None:
 def test_styles_take_colours_from_the_tokens() -> None:
     """A name that a style uses is one that is there."""
     names = set(re.findall(r"--([\w-]+):", TOKENS)) | {"depth"}
-    for file in Path(str(files.FOLDER)).glob("*.css"):
+    for file in Path(str(page.FOLDER)).glob("*.css"):
         assert set(re.findall(r"var\(--([\w-]+)", file.read_text())) <= names, file.name

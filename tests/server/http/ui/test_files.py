@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from licorne_server.http.ui import files
+from licorne_server.http.ui import page
 from support.server.http_site import Site
 
-STATIC = Path(str(files.FOLDER))
+STATIC = Path(str(page.FOLDER))
 SCRIPTS = sorted(STATIC.glob("*.js"))
 MAX_LINES = 400
 
@@ -21,7 +21,7 @@ async def test_the_root_leads_to_the_page(site: Site, path: str, where: str) -> 
         assert (answer.status, answer.headers["Location"]) == (302, where)
 
 
-@pytest.mark.parametrize("path", ["/ui", *files.STATIC])
+@pytest.mark.parametrize("path", ["/ui", *page.STATIC])
 async def test_every_file_is_served_with_headers_that_keep_it_safe(site: Site, path: str) -> None:
     """Nothing runs that is not the page's own, nobody frames it, and no address is passed on."""
     status, headers, body = await site.ask(path)
@@ -63,7 +63,7 @@ async def test_no_other_file_is_served(site: Site, path: str) -> None:
 def test_the_page_loads_nothing_that_is_not_there() -> None:
     """Every script, style and module that is named is a file of the page."""
     names = {path.name for path in STATIC.iterdir()}
-    html = (STATIC / files.INDEX).read_text()
+    html = (STATIC / page.INDEX).read_text()
     assert set(re.findall(r'(?:src|href)="ui/static/([^"]+)"', html)) <= names
     assert not re.search(r"https?:|\sstyle=|\son\w+=", html)
     imported = {name for file in SCRIPTS for name in re.findall(r'from "\./([^"]+)"', file.read_text())}

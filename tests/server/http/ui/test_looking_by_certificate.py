@@ -14,7 +14,7 @@ import pytest
 
 from licorne_server.assembly.server import Server
 from licorne_server.http.identity import NO_CERTIFICATE
-from licorne_server.http.ui import files
+from licorne_server.http.ui import page
 from support.patience import PATIENCE
 from support.peers.shim import LOOPBACK, Shim, serving
 from support.peers.tls import FILES, SPIFFE, connected_as, https, tls
@@ -87,7 +87,7 @@ def browser(server: Server, name: str = "") -> Browser:
 async def test_without_a_certificate_there_are_only_the_files(secure: Server) -> None:
     """The page's files are open, and its data is refused with what is missing."""
     nobody = browser(secure)
-    assert await nobody.statuses(["/ui", *files.STATIC]) == {200}
+    assert await nobody.statuses(["/ui", *page.STATIC]) == {200}
     for path in (*MINE, *FILTERED):
         assert await nobody.ask(path) == (403, NO_CERTIFICATE), path
 

@@ -6,8 +6,7 @@ import pytest
 
 from licorne_core.config import load
 from licorne_core.values.ids import PartitionName, RmId
-from licorne_server.store.configurations.marks import Mark, MarkKind
-from licorne_server.store.configurations.revisions import Revisions, Source
+from licorne_server.store.configurations.revisions import Mark, MarkKind, Revisions, Source
 from support.core.builders import RM, ask, asks, config, register, victim
 from support.server.http_site import MINE, Site
 

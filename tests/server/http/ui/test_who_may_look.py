@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from licorne_server.assembly.server import Server
-from licorne_server.http.ui import files
+from licorne_server.http.ui import page
 from support.patience import PATIENCE
 from support.peers.shim import LOOPBACK, Shim, connected, serving
 from support.peers.tls import Bearing
@@ -69,7 +69,7 @@ async def first_change(client: aiohttp.ClientSession, server: Server, token: str
 
 async def test_the_files_need_no_token(served: Server, client: aiohttp.ClientSession) -> None:
     """There is nothing of any RM in them, and somebody has to ask for the token."""
-    for path in ("/ui", *files.STATIC):
+    for path in ("/ui", *page.STATIC):
         assert await status(client, served, path) == 200
 
 

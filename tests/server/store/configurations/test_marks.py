@@ -17,7 +17,7 @@ from licorne.v1.admin_pb2 import (
 )
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.values.ids import NodeId, PartitionName, RmId
-from licorne_server.store.configurations import marks
+from licorne_server.store.configurations import revisions
 from licorne_server.store.configurations.applying import unmark
 from licorne_server.store.configurations.revisions import Revisions
 from licorne_server.telemetry.logs import levels
@@ -146,7 +146,7 @@ async def test_a_mark_that_ends_during_a_change_stays_ended(
 
 def test_a_mark_is_read_without_the_extension_of_its_terms(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server without drains reads the marks of nodes that one with them has stored, all but the terms."""
-    monkeypatch.setattr(marks, "table", lambda _: {})
+    monkeypatch.setattr(revisions, "table", lambda _: {})
     stored = {"kind": "node", "partition": "default", "name": "n1", "by": "ann", "time": 1, "why": "disk"}
-    read = marks.decode_mark({**stored, "drain": {"grace": 1.0}})
+    read = revisions.decode_mark({**stored, "drain": {"grace": 1.0}})
     assert (read.name, read.why, read.drain) == ("n1", "disk", None)

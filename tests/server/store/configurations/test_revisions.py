@@ -8,10 +8,11 @@ import pytest
 
 from licorne_core.config import load
 from licorne_core.values.ids import PartitionName, RmId
-from licorne_server.store.configurations.marks import Mark, MarkKind
 from licorne_server.store.configurations.revisions import (
     MAX_REVISIONS,
     MAX_TEXT_BYTES,
+    Mark,
+    MarkKind,
     Revisions,
     RevisionsForm,
     Source,
