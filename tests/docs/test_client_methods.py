@@ -14,7 +14,7 @@ from licorne.state_client import StateCalls
 from licorne.tags import APPLICATION_TAGS, TAGS
 from support.docs.pages import Page, code_spans
 
-PAGE = Page("clients/README.md")
+PAGE = Page("clients/python/reference.md")
 WIRE = Page("docs/wire-reference.md")
 ITEMS = (Node, Application, TaskGroup, Ask, Allocation)
 
