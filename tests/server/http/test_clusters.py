@@ -13,7 +13,7 @@ from licorne_core.messages.commands import RegisterRm
 from licorne_core.values.ids import RmId
 from licorne_server.http import units
 from licorne_server.http.stream import slice_for
-from support.core.builders import app, apps, ask, asks, node, nodes, register, reload
+from support.core.builders import app, apps, register, reload
 from support.server.http_site import Site
 
 OPEN = """
@@ -54,10 +54,6 @@ partitions:
           filter:
             users: [ann, bob]
             groups: [dev]
-      - name: tag
-        value: Namespace
-      - name: fixed
-        value: root.open
     queues:
       - name: open
         submitacl: '*'
@@ -128,29 +124,6 @@ async def test_bare_name_means_first_rm(site: Site) -> None:
         assert root["partition"] == ("default" if leaf == "root.open" else "[rm-a]default")
 
 
-async def test_placement_rules_are_a_bare_list(site: Site) -> None:
-    """Rules come in order with parameters as texts and parents inside, the recovery rule last."""
-    site.driver.do(register(RULES))
-
-    provided, tag, fixed, recovery = await site.get("/ws/v1/partition/default/placementrules")
-
-    no_filter = {"type": "allow", "userList": [], "groupList": [], "userExp": "", "groupExp": ""}
-    assert provided == {
-        "name": "provided",
-        "parameters": {"create": "true"},
-        "filter": {**no_filter, "type": "deny", "userExp": "te.*st*"},
-        "parentRule": {
-            "name": "user",
-            "parameters": {"create": "false"},
-            "filter": {**no_filter, "userList": ["ann", "bob"], "groupList": ["dev"]},
-            "parentRule": None,
-        },
-    }
-    assert tag["parameters"] == {"create": "false", "tagName": "namespace"}
-    assert fixed["parameters"] == {"create": "false", "queue": "root.open", "qualified": "true"}
-    assert recovery["name"] == "recovery"
-
-
 async def test_config_as_yaml(site: Site) -> None:
     """The running configuration reads back as the YAML that was sent, with checksum and extra."""
     site.driver.do(register(TWO, extra={"log.level": "debug", "flag": "true"}))
@@ -200,40 +173,6 @@ async def test_config_of_each_rm(site: Site) -> None:
 QUEUES = "/ws/v1/partition/default/queues"
 QUEUE = "/ws/v1/partition/default/queue/"
 
-FULL = """
-partitions:
-  - name: default
-    placementrules:
-      - name: provided
-        create: true
-    queues:
-      - name: root
-        queues:
-          - name: leaf
-            submitacl: '*'
-            maxapplications: 7
-            resources:
-              guaranteed: {vcore: 1, memory: 100}
-              max: {vcore: 2, memory: 100}
-            properties:
-              application.sort.policy: fair
-              application.sort.priority: disabled
-              priority.policy: fence
-              priority.offset: "5"
-              preemption.policy: fence
-              preemption.delay: 90s
-              our.own.key: anything
-          - name: dynamic
-            parent: true
-            submitacl: '*'
-            childtemplate:
-              maxapplications: 3
-              properties: {application.sort.policy: fair}
-              resources:
-                guaranteed: {vcore: 1}
-                max: {vcore: 4}
-"""
-
 
 @pytest.mark.parametrize(
     "path",
@@ -265,64 +204,9 @@ async def test_what_is_read_before_an_answer_is_in_the_share(
     assert len(begun) == 1
 
 
-@pytest.mark.row(41, 164)
-async def test_every_field_of_a_leaf(site: Site) -> None:
-    """A leaf shows usage, limits, policies and properties, unknown ones among them."""
-    site.driver.do(
-        register(FULL),
-        nodes(node("n1", vcore=4000, memory=1000)),
-        apps(app("app-1", "root.leaf")),
-        asks(*[ask("app-1", f"k{n}", priority=9, vcore=750, memory=10) for n in range(3)]),
-    )
-
-    leaf = await site.get(QUEUE + "root.leaf")
-
-    assert (leaf["queuename"], leaf["parent"], leaf["status"]) == ("root.leaf", "root", "Active")
-    assert (leaf["isLeaf"], leaf["isManaged"], leaf["children"]) == (True, True, [])
-    assert leaf["maxResource"] == {"vcore": 2000, "memory": 100}
-    assert leaf["guaranteedResource"] == {"vcore": 1000, "memory": 100}
-    assert leaf["allocatedResource"] == {"vcore": 1500, "memory": 20}
-    assert leaf["pendingResource"] == {"vcore": 750, "memory": 10}
-    assert leaf["preemptingResource"] == {}
-    assert leaf["headroom"] == {"vcore": 500, "memory": 80}
-    assert leaf["fairMax"] == {"vcore": 2000, "memory": 100}
-    assert leaf["absUsedCapacity"] == {"vcore": 75, "memory": 20}
-    assert (leaf["maxRunningApps"], leaf["runningApps"]) == (7, 1)
-    assert leaf["allocatingAcceptedApps"] == []
-    assert (leaf["sortingPolicy"], leaf["prioritySorting"]) == ("fair", False)
-    assert (leaf["isPriorityFence"], leaf["priorityOffset"], leaf["currentPriority"]) == (
-        True,
-        5,
-        5,
-    )
-    assert (leaf["preemptionEnabled"], leaf["isPreemptionFence"]) == (True, True)
-    assert (leaf["preemptionDelay"], leaf["quotaPreemptionDelay"]) == ("1m30s", "0s")
-    assert leaf["properties"]["our.own.key"] == "anything"
-    assert leaf["template"] is None
-
-
-@pytest.mark.row(46)
-async def test_dynamic_leaf_shows_its_template(site: Site) -> None:
-    """A queue that placement made has what the template says, and the parent shows the template."""
-    site.driver.do(register(FULL), apps(app("app-1", "root.dynamic.ann")))
-
-    parent = await site.get(QUEUE + "root.dynamic")
-    leaf = await site.get(QUEUE + "root.dynamic.ann")
-
-    assert parent["template"] == {
-        "maxApplications": 3,
-        "properties": {"application.sort.policy": "fair"},
-        "maxResource": {"vcore": 4000},
-        "guaranteedResource": {"vcore": 1000},
-    }
-    assert leaf["isManaged"] is False
-    assert (leaf["maxResource"], leaf["guaranteedResource"]) == ({"vcore": 4000}, {"vcore": 1000})
-    assert (leaf["maxRunningApps"], leaf["sortingPolicy"]) == (3, "fair")
-
-
 async def test_children_only_when_wanted(site: Site) -> None:
     """A single queue names its children, and has them inside where `subtree` is in the query."""
-    site.driver.do(register(FULL))
+    site.driver.do(register("partitions: [{name: default, queues: [{name: dynamic}, {name: leaf}]}]"))
 
     alone = await site.get(QUEUE + "root")
     whole = await site.get(QUEUE + "root?subtree")

@@ -23,6 +23,7 @@ from support.core.builders import (
     ask,
     asks,
     config,
+    foreign,
     node,
     nodes,
     register,
@@ -37,7 +38,13 @@ from support.server.http_site import Site
 CONFIG = """
 partitions:
   - name: default
-    placementrules: [{name: provided, create: false}, {name: user, create: true}]
+    placementrules:
+      - {name: provided, create: false, filter: {type: deny, users: ["te.*st*"]}}
+      - {name: tag, value: Namespace}
+      - name: user
+        create: true
+        filter: {users: [eve], groups: [ops]}
+        parent: {name: fixed, value: people}
     limits:
       - {limit: users, users: [ann], maxresources: {vcore: 9}, maxapplications: 3}
       - {limit: groups, groups: [dev], maxresources: {vcore: 8}}
@@ -46,11 +53,27 @@ partitions:
         submitacl: '*'
         queues:
           - name: prod
-            properties: {priority.offset: '5'}
+            maxapplications: 7
+            properties:
+              application.sort.policy: fair
+              application.sort.priority: disabled
+              our.own.key: anything
+              preemption.delay: 90s
+              preemption.policy: fence
+              priority.offset: '5'
+              priority.policy: fence
             resources: {guaranteed: {vcore: 2}, max: {vcore: 4, memory: 64Gi}}
           - name: dev
             maxapplications: 2
+          - name: people
+            parent: true
+            childtemplate:
+              maxapplications: 3
+              properties: {preemption.delay: 60s}
+              resources: {guaranteed: {vcore: 1}, max: {vcore: 4}}
 """
+PLACE = {"si/hostname": "host-1", "si/rackname": "rack-1", "zone": "a"}
+POD = {"kubernetes.io/meta/podName": "pod", "kubernetes.io/meta/namespace": "ns"}
 OTHERS = config("[{name: batch}]", properties="{backfill: easy}")
 GI = 2**30
 PARTITION = "/ws/v1/partition/default"
@@ -178,7 +201,7 @@ def scene(site: Site) -> Site:
     site.events.begin(RmId(RM))
     driver.do(
         nodes(
-            node("n1", attributes={"zone": "a"}, vcore=6000, memory=64 * GI),
+            node("n1", attributes=PLACE, vcore=6000, memory=64 * GI),
             node("n2", vcore=4000, memory=32 * GI),
         ),
         apps(
@@ -187,13 +210,16 @@ def scene(site: Site) -> Site:
             app("over", "root.dev", user="bob"),
             app("lost", "root.nowhere.else", user="bob"),
             app("gang", "root.fleet", user="eve", gang={"vcore": 2000}),
+            app("grow", "root.prod", tags={"licorne/gang-min": "2", "licorne/gang-max": "4"}),
         ),
+        asks(foreign("alien", "n2", vcore=100), ask("grow", "far", required_node="n9", vcore=1)),
     )
     driver.do(asks(ask("over", "over-1", vcore=1000)), releases(release("over", "over-1")))
     driver.wait(31.5)
+    shop = partial(ask, "shop", created=START - 1.5, tags=POD, vcore=1000, memory=GI)
     member = partial(ask, "gang", vcore=1000, memory=GI, group="workers")
     driver.do(
-        asks(*(ask("shop", f"shop-{n}", priority=n, vcore=1000, memory=GI) for n in range(1, 6))),
+        asks(*(shop(f"shop-{n}", priority=n) for n in range(1, 6))),
         asks(member("p1", placeholder=True), member("p2", placeholder=True), member("r1")),
         cordon("n2"),
     )
@@ -220,7 +246,7 @@ def scene(site: Site) -> Site:
     return site
 
 
-@pytest.mark.row(22, 44, 164)
+@pytest.mark.row(22, 41, 44, 46, 109, 114, 122, 164)
 async def test_paths_answer_as_recorded(scene: Site, rewrite: bool) -> None:
     """Each path has the status, the kind of content and the body that it had."""
     said: list[str] = []
