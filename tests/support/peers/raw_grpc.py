@@ -33,10 +33,10 @@ OPTIONS = {
     "grpc.max_concurrent_streams": 16,
     "grpc.max_receive_message_length": 4 * 1024 * 1024,
     "grpc.max_allowed_incoming_connections": 20,
-    "grpc.server_handshake_timeout_ms": 60_000,
-    "grpc.max_connection_idle_ms": 60_000,
-    "grpc.keepalive_time_ms": 60_000,
-    "grpc.keepalive_timeout_ms": 60_000,
+    "grpc.server_handshake_timeout_ms": 3_600_000,
+    "grpc.max_connection_idle_ms": 3_600_000,
+    "grpc.keepalive_time_ms": 3_600_000,
+    "grpc.keepalive_timeout_ms": 3_600_000,
 }
 """Options with which nothing happens by itself."""
 
