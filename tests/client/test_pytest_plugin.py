@@ -14,6 +14,8 @@ import pytest
 
 from support.docs.pages import Page
 
+pytestmark = pytest.mark.slow
+
 PAGE = Page("docs/testing.md")
 ENABLED = 'pytest_plugins = ["licorne_server.testing.pytest_plugin"]\n'
 STOPPED = """
@@ -108,14 +110,12 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: (folders[name] / "out").read_text(encoding="utf-8") for name in runs}
 
 
-@pytest.mark.slow
 def test_the_documented_tests_pass(said: dict[str, str]) -> None:
     """Every test on the page passes where its `conftest.py` is the one of the page."""
     assert sum(text.count("def test_") for text in documented().values()) == 3
     assert "3 passed" in said["documented"], said["documented"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_each_test_has_a_server_of_its_own(said: dict[str, str], mode: str) -> None:
     """It is stopped after the test, whatever happened in it, in every mode of pytest-asyncio."""

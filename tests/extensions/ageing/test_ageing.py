@@ -65,12 +65,12 @@ def bonus(driver: Driver, app_id: str = "old") -> int:
         (AGEING, 120.0, 2, "o"),
         (AGEING, 299.0, 5, "y"),
         (AGEING, 300.0, 5, "o"),
-        (AGEING, 86_400.0, 6, "y"),
-        ("ageing: 1/1m", 86_400.0, 100, "o"),
-        ("ageing: 1/1m", 86_400.0, 101, "y"),
+        (AGEING, 600.0, 6, "y"),
+        ("ageing: 1/1s", 110.0, 100, "o"),
+        ("ageing: 1/1s", 110.0, 101, "y"),
         ("ageing: 2147483647/1s, application.sort.policy: fair", 1.0, 2**31 - 1, "o"),
-        ("", 86_400.0, 2, "y"),
-        ("ageing: off", 86_400.0, 2, "y"),
+        ("", 600.0, 2, "y"),
+        ("ageing: off", 600.0, 2, "y"),
     ],
 )
 def test_an_old_ask_comes_before_younger_ones(
