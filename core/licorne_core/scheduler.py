@@ -48,7 +48,15 @@ from licorne_core.messages.effects import (
     TickFailed,
     Unfinished,
 )
-from licorne_core.messages.plans import ConfigurationPlan, ConfigurationPlanRefused, Spent, SubmissionPlan
+from licorne_core.messages.plans import (
+    ConfigurationPlan,
+    ConfigurationPlanRefused,
+    Spent,
+    StartChange,
+    StartTrial,
+    SubmissionPlan,
+    WaitingAskName,
+)
 from licorne_core.messages.reports import Turn
 from licorne_core.model.rm_context import RmContext
 from licorne_core.partitions.agenda import AT_ONCE
@@ -61,7 +69,7 @@ from licorne_core.values.rm_caps import RmCaps
 from licorne_core.values.slices import Tuning
 from licorne_core.views import Views
 from licorne_core.views.audit.rules import check_holdings
-from licorne_core.whatif import plan_configuration, plan_submission
+from licorne_core.whatif import plan_configuration, plan_submission, search_start, try_start
 
 _REQUEST_NAMES = {
     UpdateNodes: "NodeRequest",
@@ -206,6 +214,24 @@ class Scheduler:
     ) -> SubmissionPlan:
         """Plan a submission of a registered RM in the same way; the keys of its asks must differ."""
         return plan_submission(self, rm_id, new, asks, now, spent)
+
+    def plan_start(
+        self,
+        name: WaitingAskName,
+        now: float,
+        spent: Spent = lambda: 0.0,
+        *,
+        changes: Sequence[StartChange] | None = None,
+        adds_node: bool = False,
+    ) -> StartTrial:
+        """Try whether a waiting ask starts at once with these changes.
+
+        With None they are searched for; one may add a node (`adds_node`), or else free one. The scheduler
+        must be a copy, and another one for each trial. Raises NotFound if no such ask is pending.
+        """
+        if changes is None:
+            return search_start(self, name, now, spent, adds_node=adds_node)
+        return try_start(self, name, changes, now, spent)
 
     def check_agenda(self) -> None:
         """Compare the agenda with all partitions; raises InvariantBroken."""

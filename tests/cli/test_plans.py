@@ -85,6 +85,17 @@ def written(folder: Path, text: str) -> str:
 
 
 @pytest.mark.row(168)
+async def test_a_waiting_ask_is_told_what_would_let_it_start(licorne: Licorne, server: Server) -> None:
+    """`licorne explain` says what was confirmed on a copy, and why nothing was tried if that is so."""
+    told = await licorne("explain", "full", "k2")
+    confirmed = "confirmed on a copy: with the maximum of queue root.a at vcore=3 it starts at once on n"
+    assert confirmed in told.out
+    await server.copies.stop()
+    told = await licorne("explain", "full", "k2")
+    assert told.code == 0
+    assert "what would let it start was not tried: " in told.out
+
+
 async def test_a_plan_by_which_somebody_is_worse_off_exits_with_6(licorne: Licorne, tmp_path: Path) -> None:
     """Queues above their new maxima are shown with the amount."""
     result = await licorne("config", "plan", written(tmp_path, NARROW))

@@ -50,6 +50,8 @@ def test_the_partitions_of_an_rm_are_added_up() -> None:
     assert [one.partition for one in first.first_queues] == ["[a]y", "[a]x"]
     assert row(first)[-2:] == ("5,800 full: memory, 3 reserved", "licorne explain 'my app'")
     assert in_one_line(found) == (
-        "5,803 no node fits: 5,800 full: memory, 3 reserved"
+        "5,803 NO_NODE_FITS (5,800 full: memory, 3 reserved)"
         " · 2 USER_QUOTA_EXCEEDED in 2 queues (first: user bob in root at the limit)"
     )
+    alone = in_one_line(answer(7, "full: memory", "[a]x"))
+    assert alone.startswith("7 NO_NODE_FITS (full: memory) · 1 USER_QUOTA_EXCEEDED in 1 queue (")

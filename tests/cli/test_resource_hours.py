@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 
 from licorne.v1.state_pb2 import ResourceHours
-from licorne_cli.nouns.usage import print_csv
+from licorne_cli.nouns.usage import print_csv, resource_hours
 from licorne_cli.output.text import hours_text
 from support.peers.town import Town
 
@@ -35,7 +35,8 @@ def test_hours_are_shown_in_the_units_of_amounts(capsys: pytest.CaptureFixture[s
     hours = {"vcore": 12_340.0, "memory": 3 * 1024.0**4, "gpu": 2.5}
     assert hours_text(hours) == "gpu=2.5,memory=3Ti,vcore=12.3"
     assert hours_text({"vcore": 12.3}) == "vcore=0.0123"
-    assert hours_text({}) == "-"
+    assert resource_hours(hours) == "gpu=2.5·h,memory=3Ti·h,vcore=12.3·h"
+    assert resource_hours({}) == "-"
     row = ResourceHours(partition="p", name="a,b", hours=hours, allocations=4, preempted=1)
     row.preempted_hours["vcore"] = 1.5
     print_csv([row])

@@ -2725,6 +2725,291 @@ func (x *PlanSubmissionResponse) GetApplicationId() string {
 	return ""
 }
 
+type PlanStartRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	// The bare or normalized name; empty for `default`.
+	Partition     string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	ApplicationId string `protobuf:"bytes,3,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	AllocationKey string `protobuf:"bytes,4,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanStartRequest) Reset() {
+	*x = PlanStartRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanStartRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanStartRequest) ProtoMessage() {}
+
+func (x *PlanStartRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanStartRequest.ProtoReflect.Descriptor instead.
+func (*PlanStartRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *PlanStartRequest) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *PlanStartRequest) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *PlanStartRequest) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
+func (x *PlanStartRequest) GetAllocationKey() string {
+	if x != nil {
+		return x.AllocationKey
+	}
+	return ""
+}
+
+type PlanStartResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Each lets the ask start by itself; empty if nothing that was tried does.
+	Trials []*StartTrial `protobuf:"bytes,1,rep,name=trials,proto3" json:"trials,omitempty"`
+	// False if the time for a trial was over: there may be other changes.
+	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanStartResponse) Reset() {
+	*x = PlanStartResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanStartResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanStartResponse) ProtoMessage() {}
+
+func (x *PlanStartResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanStartResponse.ProtoReflect.Descriptor instead.
+func (*PlanStartResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *PlanStartResponse) GetTrials() []*StartTrial {
+	if x != nil {
+		return x.Trials
+	}
+	return nil
+}
+
+func (x *PlanStartResponse) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+// Changes with which the ask started on the copy.
+type StartTrial struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of the checks that stopped it; empty if it starts without any.
+	Changes []*StartChange `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
+	// The node on which it started; empty for a new one.
+	NodeId string `protobuf:"bytes,2,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// Asks that started before it.
+	Others uint32 `protobuf:"varint,3,opt,name=others,proto3" json:"others,omitempty"`
+	// All this in one sentence.
+	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartTrial) Reset() {
+	*x = StartTrial{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartTrial) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartTrial) ProtoMessage() {}
+
+func (x *StartTrial) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartTrial.ProtoReflect.Descriptor instead.
+func (*StartTrial) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *StartTrial) GetChanges() []*StartChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *StartTrial) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *StartTrial) GetOthers() uint32 {
+	if x != nil {
+		return x.Others
+	}
+	return 0
+}
+
+func (x *StartTrial) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+type StartChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "maximum": `holder` may have `amounts`. "running": `count` applications may run there. "freed-node":
+	// the `count` allocations on node `name`, of size `amounts`, end. "new-node": there is one more node of
+	// size `amounts`, otherwise like node `name`.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// "queue", or "user" or "group" with its `name` in the queue `path`; empty for nodes.
+	Holder string `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
+	Name   string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Path   string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	// In bytes, milli-cores or counts.
+	Amounts       map[string]int64 `protobuf:"bytes,5,rep,name=amounts,proto3" json:"amounts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Count         uint64           `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartChange) Reset() {
+	*x = StartChange{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartChange) ProtoMessage() {}
+
+func (x *StartChange) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartChange.ProtoReflect.Descriptor instead.
+func (*StartChange) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *StartChange) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *StartChange) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
+func (x *StartChange) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *StartChange) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *StartChange) GetAmounts() map[string]int64 {
+	if x != nil {
+		return x.Amounts
+	}
+	return nil
+}
+
+func (x *StartChange) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 type SetNodeSchedulableRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
@@ -2740,7 +3025,7 @@ type SetNodeSchedulableRequest struct {
 
 func (x *SetNodeSchedulableRequest) Reset() {
 	*x = SetNodeSchedulableRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[33]
+	mi := &file_licorne_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2752,7 +3037,7 @@ func (x *SetNodeSchedulableRequest) String() string {
 func (*SetNodeSchedulableRequest) ProtoMessage() {}
 
 func (x *SetNodeSchedulableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[33]
+	mi := &file_licorne_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2765,7 +3050,7 @@ func (x *SetNodeSchedulableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNodeSchedulableRequest.ProtoReflect.Descriptor instead.
 func (*SetNodeSchedulableRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SetNodeSchedulableRequest) GetRmId() string {
@@ -2815,7 +3100,7 @@ type SetNodeSchedulableResponse struct {
 
 func (x *SetNodeSchedulableResponse) Reset() {
 	*x = SetNodeSchedulableResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[34]
+	mi := &file_licorne_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2827,7 +3112,7 @@ func (x *SetNodeSchedulableResponse) String() string {
 func (*SetNodeSchedulableResponse) ProtoMessage() {}
 
 func (x *SetNodeSchedulableResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[34]
+	mi := &file_licorne_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2840,7 +3125,7 @@ func (x *SetNodeSchedulableResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNodeSchedulableResponse.ProtoReflect.Descriptor instead.
 func (*SetNodeSchedulableResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SetNodeSchedulableResponse) GetChanged() bool {
@@ -2874,7 +3159,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[35]
+	mi := &file_licorne_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2886,7 +3171,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[35]
+	mi := &file_licorne_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2899,7 +3184,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DrainNodeRequest) GetRmId() string {
@@ -2949,7 +3234,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[36]
+	mi := &file_licorne_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2961,7 +3246,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[36]
+	mi := &file_licorne_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2974,7 +3259,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DrainNodeResponse) GetAllocations() uint32 {
@@ -3005,7 +3290,7 @@ type HoldApplicationRequest struct {
 
 func (x *HoldApplicationRequest) Reset() {
 	*x = HoldApplicationRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[37]
+	mi := &file_licorne_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3017,7 +3302,7 @@ func (x *HoldApplicationRequest) String() string {
 func (*HoldApplicationRequest) ProtoMessage() {}
 
 func (x *HoldApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[37]
+	mi := &file_licorne_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3030,7 +3315,7 @@ func (x *HoldApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldApplicationRequest.ProtoReflect.Descriptor instead.
 func (*HoldApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *HoldApplicationRequest) GetRmId() string {
@@ -3081,7 +3366,7 @@ type HoldApplicationResponse struct {
 
 func (x *HoldApplicationResponse) Reset() {
 	*x = HoldApplicationResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[38]
+	mi := &file_licorne_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3093,7 +3378,7 @@ func (x *HoldApplicationResponse) String() string {
 func (*HoldApplicationResponse) ProtoMessage() {}
 
 func (x *HoldApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[38]
+	mi := &file_licorne_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3106,7 +3391,7 @@ func (x *HoldApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldApplicationResponse.ProtoReflect.Descriptor instead.
 func (*HoldApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *HoldApplicationResponse) GetChanged() bool {
@@ -3150,7 +3435,7 @@ type ChangeApplicationRequest struct {
 
 func (x *ChangeApplicationRequest) Reset() {
 	*x = ChangeApplicationRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[39]
+	mi := &file_licorne_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3162,7 +3447,7 @@ func (x *ChangeApplicationRequest) String() string {
 func (*ChangeApplicationRequest) ProtoMessage() {}
 
 func (x *ChangeApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[39]
+	mi := &file_licorne_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3175,7 +3460,7 @@ func (x *ChangeApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeApplicationRequest.ProtoReflect.Descriptor instead.
 func (*ChangeApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ChangeApplicationRequest) GetRmId() string {
@@ -3239,7 +3524,7 @@ type ChangeApplicationResponse struct {
 
 func (x *ChangeApplicationResponse) Reset() {
 	*x = ChangeApplicationResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[40]
+	mi := &file_licorne_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3251,7 +3536,7 @@ func (x *ChangeApplicationResponse) String() string {
 func (*ChangeApplicationResponse) ProtoMessage() {}
 
 func (x *ChangeApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[40]
+	mi := &file_licorne_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3264,7 +3549,7 @@ func (x *ChangeApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeApplicationResponse.ProtoReflect.Descriptor instead.
 func (*ChangeApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ChangeApplicationResponse) GetChanged() bool {
@@ -3301,7 +3586,7 @@ type StopApplicationRequest struct {
 
 func (x *StopApplicationRequest) Reset() {
 	*x = StopApplicationRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[41]
+	mi := &file_licorne_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3313,7 +3598,7 @@ func (x *StopApplicationRequest) String() string {
 func (*StopApplicationRequest) ProtoMessage() {}
 
 func (x *StopApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[41]
+	mi := &file_licorne_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3326,7 +3611,7 @@ func (x *StopApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopApplicationRequest.ProtoReflect.Descriptor instead.
 func (*StopApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *StopApplicationRequest) GetRmId() string {
@@ -3368,7 +3653,7 @@ type StopApplicationResponse struct {
 
 func (x *StopApplicationResponse) Reset() {
 	*x = StopApplicationResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[42]
+	mi := &file_licorne_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3380,7 +3665,7 @@ func (x *StopApplicationResponse) String() string {
 func (*StopApplicationResponse) ProtoMessage() {}
 
 func (x *StopApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[42]
+	mi := &file_licorne_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3393,7 +3678,7 @@ func (x *StopApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopApplicationResponse.ProtoReflect.Descriptor instead.
 func (*StopApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StopApplicationResponse) GetAllocations() uint32 {
@@ -3424,7 +3709,7 @@ type SetQueueStoppedRequest struct {
 
 func (x *SetQueueStoppedRequest) Reset() {
 	*x = SetQueueStoppedRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[43]
+	mi := &file_licorne_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3436,7 +3721,7 @@ func (x *SetQueueStoppedRequest) String() string {
 func (*SetQueueStoppedRequest) ProtoMessage() {}
 
 func (x *SetQueueStoppedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[43]
+	mi := &file_licorne_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3449,7 +3734,7 @@ func (x *SetQueueStoppedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueueStoppedRequest.ProtoReflect.Descriptor instead.
 func (*SetQueueStoppedRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SetQueueStoppedRequest) GetRmId() string {
@@ -3498,7 +3783,7 @@ type SetQueueStoppedResponse struct {
 
 func (x *SetQueueStoppedResponse) Reset() {
 	*x = SetQueueStoppedResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[44]
+	mi := &file_licorne_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3510,7 +3795,7 @@ func (x *SetQueueStoppedResponse) String() string {
 func (*SetQueueStoppedResponse) ProtoMessage() {}
 
 func (x *SetQueueStoppedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[44]
+	mi := &file_licorne_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3523,7 +3808,7 @@ func (x *SetQueueStoppedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueueStoppedResponse.ProtoReflect.Descriptor instead.
 func (*SetQueueStoppedResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SetQueueStoppedResponse) GetChanged() bool {
@@ -3551,7 +3836,7 @@ type GetLogLevelsRequest struct {
 
 func (x *GetLogLevelsRequest) Reset() {
 	*x = GetLogLevelsRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[45]
+	mi := &file_licorne_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3563,7 +3848,7 @@ func (x *GetLogLevelsRequest) String() string {
 func (*GetLogLevelsRequest) ProtoMessage() {}
 
 func (x *GetLogLevelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[45]
+	mi := &file_licorne_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3576,7 +3861,7 @@ func (x *GetLogLevelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLogLevelsRequest.ProtoReflect.Descriptor instead.
 func (*GetLogLevelsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GetLogLevelsRequest) GetPageSize() uint32 {
@@ -3613,7 +3898,7 @@ type GetLogLevelsResponse struct {
 
 func (x *GetLogLevelsResponse) Reset() {
 	*x = GetLogLevelsResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[46]
+	mi := &file_licorne_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3625,7 +3910,7 @@ func (x *GetLogLevelsResponse) String() string {
 func (*GetLogLevelsResponse) ProtoMessage() {}
 
 func (x *GetLogLevelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[46]
+	mi := &file_licorne_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3638,7 +3923,7 @@ func (x *GetLogLevelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLogLevelsResponse.ProtoReflect.Descriptor instead.
 func (*GetLogLevelsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GetLogLevelsResponse) GetLevels() map[string]string {
@@ -3687,7 +3972,7 @@ type WantedLogLevels struct {
 
 func (x *WantedLogLevels) Reset() {
 	*x = WantedLogLevels{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[47]
+	mi := &file_licorne_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3699,7 +3984,7 @@ func (x *WantedLogLevels) String() string {
 func (*WantedLogLevels) ProtoMessage() {}
 
 func (x *WantedLogLevels) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[47]
+	mi := &file_licorne_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3712,7 +3997,7 @@ func (x *WantedLogLevels) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedLogLevels.ProtoReflect.Descriptor instead.
 func (*WantedLogLevels) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *WantedLogLevels) GetRmId() string {
@@ -3743,7 +4028,7 @@ type SetLogLevelRequest struct {
 
 func (x *SetLogLevelRequest) Reset() {
 	*x = SetLogLevelRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[48]
+	mi := &file_licorne_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3755,7 +4040,7 @@ func (x *SetLogLevelRequest) String() string {
 func (*SetLogLevelRequest) ProtoMessage() {}
 
 func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[48]
+	mi := &file_licorne_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3768,7 +4053,7 @@ func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogLevelRequest.ProtoReflect.Descriptor instead.
 func (*SetLogLevelRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SetLogLevelRequest) GetLogger() string {
@@ -3804,7 +4089,7 @@ type SetLogLevelResponse struct {
 
 func (x *SetLogLevelResponse) Reset() {
 	*x = SetLogLevelResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[49]
+	mi := &file_licorne_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3816,7 +4101,7 @@ func (x *SetLogLevelResponse) String() string {
 func (*SetLogLevelResponse) ProtoMessage() {}
 
 func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[49]
+	mi := &file_licorne_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3829,7 +4114,7 @@ func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogLevelResponse.ProtoReflect.Descriptor instead.
 func (*SetLogLevelResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *SetLogLevelResponse) GetLevels() map[string]string {
@@ -3856,7 +4141,7 @@ type DumpStateRequest struct {
 
 func (x *DumpStateRequest) Reset() {
 	*x = DumpStateRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[50]
+	mi := &file_licorne_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3868,7 +4153,7 @@ func (x *DumpStateRequest) String() string {
 func (*DumpStateRequest) ProtoMessage() {}
 
 func (x *DumpStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[50]
+	mi := &file_licorne_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3881,7 +4166,7 @@ func (x *DumpStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpStateRequest.ProtoReflect.Descriptor instead.
 func (*DumpStateRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *DumpStateRequest) GetRmId() string {
@@ -3900,7 +4185,7 @@ type DumpStateResponse struct {
 
 func (x *DumpStateResponse) Reset() {
 	*x = DumpStateResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[51]
+	mi := &file_licorne_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3912,7 +4197,7 @@ func (x *DumpStateResponse) String() string {
 func (*DumpStateResponse) ProtoMessage() {}
 
 func (x *DumpStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[51]
+	mi := &file_licorne_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3925,7 +4210,7 @@ func (x *DumpStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpStateResponse.ProtoReflect.Descriptor instead.
 func (*DumpStateResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *DumpStateResponse) GetJson() []byte {
@@ -3948,7 +4233,7 @@ type ForgetRmRequest struct {
 
 func (x *ForgetRmRequest) Reset() {
 	*x = ForgetRmRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[52]
+	mi := &file_licorne_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3960,7 +4245,7 @@ func (x *ForgetRmRequest) String() string {
 func (*ForgetRmRequest) ProtoMessage() {}
 
 func (x *ForgetRmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[52]
+	mi := &file_licorne_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3973,7 +4258,7 @@ func (x *ForgetRmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRmRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRmRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ForgetRmRequest) GetRmId() string {
@@ -4005,7 +4290,7 @@ type ForgetRmResponse struct {
 
 func (x *ForgetRmResponse) Reset() {
 	*x = ForgetRmResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[53]
+	mi := &file_licorne_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4017,7 +4302,7 @@ func (x *ForgetRmResponse) String() string {
 func (*ForgetRmResponse) ProtoMessage() {}
 
 func (x *ForgetRmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[53]
+	mi := &file_licorne_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4030,7 +4315,7 @@ func (x *ForgetRmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRmResponse.ProtoReflect.Descriptor instead.
 func (*ForgetRmResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 type ListMembersRequest struct {
@@ -4041,7 +4326,7 @@ type ListMembersRequest struct {
 
 func (x *ListMembersRequest) Reset() {
 	*x = ListMembersRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[54]
+	mi := &file_licorne_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4053,7 +4338,7 @@ func (x *ListMembersRequest) String() string {
 func (*ListMembersRequest) ProtoMessage() {}
 
 func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[54]
+	mi := &file_licorne_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4066,7 +4351,7 @@ func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersRequest.ProtoReflect.Descriptor instead.
 func (*ListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{54}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 type ListMembersResponse struct {
@@ -4086,7 +4371,7 @@ type ListMembersResponse struct {
 
 func (x *ListMembersResponse) Reset() {
 	*x = ListMembersResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[55]
+	mi := &file_licorne_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4098,7 +4383,7 @@ func (x *ListMembersResponse) String() string {
 func (*ListMembersResponse) ProtoMessage() {}
 
 func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[55]
+	mi := &file_licorne_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4111,7 +4396,7 @@ func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersResponse.ProtoReflect.Descriptor instead.
 func (*ListMembersResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{55}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListMembersResponse) GetMembers() []*Member {
@@ -4169,7 +4454,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[56]
+	mi := &file_licorne_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4181,7 +4466,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[56]
+	mi := &file_licorne_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4194,7 +4479,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{56}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Member) GetId() string {
@@ -4289,7 +4574,7 @@ type MemberRm struct {
 
 func (x *MemberRm) Reset() {
 	*x = MemberRm{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[57]
+	mi := &file_licorne_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4301,7 +4586,7 @@ func (x *MemberRm) String() string {
 func (*MemberRm) ProtoMessage() {}
 
 func (x *MemberRm) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[57]
+	mi := &file_licorne_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4314,7 +4599,7 @@ func (x *MemberRm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberRm.ProtoReflect.Descriptor instead.
 func (*MemberRm) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{57}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *MemberRm) GetRmId() string {
@@ -4359,7 +4644,7 @@ type DrainMemberRequest struct {
 
 func (x *DrainMemberRequest) Reset() {
 	*x = DrainMemberRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[58]
+	mi := &file_licorne_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4371,7 +4656,7 @@ func (x *DrainMemberRequest) String() string {
 func (*DrainMemberRequest) ProtoMessage() {}
 
 func (x *DrainMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[58]
+	mi := &file_licorne_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4384,7 +4669,7 @@ func (x *DrainMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainMemberRequest.ProtoReflect.Descriptor instead.
 func (*DrainMemberRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{58}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *DrainMemberRequest) GetMember() string {
@@ -4421,7 +4706,7 @@ type DrainMemberResponse struct {
 
 func (x *DrainMemberResponse) Reset() {
 	*x = DrainMemberResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[59]
+	mi := &file_licorne_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4433,7 +4718,7 @@ func (x *DrainMemberResponse) String() string {
 func (*DrainMemberResponse) ProtoMessage() {}
 
 func (x *DrainMemberResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[59]
+	mi := &file_licorne_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4446,7 +4731,7 @@ func (x *DrainMemberResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainMemberResponse.ProtoReflect.Descriptor instead.
 func (*DrainMemberResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{59}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *DrainMemberResponse) GetChanged() bool {
@@ -4737,7 +5022,31 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x0fhorizon_seconds\x18\t \x01(\x01R\x0ehorizonSeconds\x12\x14\n" +
 	"\x05holds\x18\n" +
 	" \x03(\tR\x05holds\x12%\n" +
-	"\x0eapplication_id\x18\v \x01(\tR\rapplicationId\"\xa3\x01\n" +
+	"\x0eapplication_id\x18\v \x01(\tR\rapplicationId\"\x93\x01\n" +
+	"\x10PlanStartRequest\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\tR\tpartition\x12%\n" +
+	"\x0eapplication_id\x18\x03 \x01(\tR\rapplicationId\x12%\n" +
+	"\x0eallocation_key\x18\x04 \x01(\tR\rallocationKey\"_\n" +
+	"\x11PlanStartResponse\x12.\n" +
+	"\x06trials\x18\x01 \x03(\v2\x16.licorne.v1.StartTrialR\x06trials\x12\x1a\n" +
+	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"\x8a\x01\n" +
+	"\n" +
+	"StartTrial\x121\n" +
+	"\achanges\x18\x01 \x03(\v2\x17.licorne.v1.StartChangeR\achanges\x12\x17\n" +
+	"\anode_id\x18\x02 \x01(\tR\x06nodeId\x12\x16\n" +
+	"\x06others\x18\x03 \x01(\rR\x06others\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"\xf3\x01\n" +
+	"\vStartChange\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06holder\x18\x02 \x01(\tR\x06holder\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\x12>\n" +
+	"\aamounts\x18\x05 \x03(\v2$.licorne.v1.StartChange.AmountsEntryR\aamounts\x12\x14\n" +
+	"\x05count\x18\x06 \x01(\x04R\x05count\x1a:\n" +
+	"\fAmountsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa3\x01\n" +
 	"\x19SetNodeSchedulableRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x17\n" +
@@ -4873,7 +5182,7 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x13DrainMemberResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
-	"\x03rms\x18\x03 \x01(\rR\x03rms2\xa6\x10\n" +
+	"\x03rms\x18\x03 \x01(\rR\x03rms2\xf0\x10\n" +
 	"\x05Admin\x12]\n" +
 	"\x10GetConfiguration\x12#.licorne.v1.GetConfigurationRequest\x1a$.licorne.v1.GetConfigurationResponse\x12l\n" +
 	"\x15ValidateConfiguration\x12(.licorne.v1.ValidateConfigurationRequest\x1a).licorne.v1.ValidateConfigurationResponse\x12f\n" +
@@ -4888,7 +5197,8 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\vListMembers\x12\x1e.licorne.v1.ListMembersRequest\x1a\x1f.licorne.v1.ListMembersResponse\x12N\n" +
 	"\vDrainMember\x12\x1e.licorne.v1.DrainMemberRequest\x1a\x1f.licorne.v1.DrainMemberResponse\x12`\n" +
 	"\x11PlanConfiguration\x12$.licorne.v1.PlanConfigurationRequest\x1a%.licorne.v1.PlanConfigurationResponse\x12W\n" +
-	"\x0ePlanSubmission\x12!.licorne.v1.PlanSubmissionRequest\x1a\".licorne.v1.PlanSubmissionResponse\x12c\n" +
+	"\x0ePlanSubmission\x12!.licorne.v1.PlanSubmissionRequest\x1a\".licorne.v1.PlanSubmissionResponse\x12H\n" +
+	"\tPlanStart\x12\x1c.licorne.v1.PlanStartRequest\x1a\x1d.licorne.v1.PlanStartResponse\x12c\n" +
 	"\x12SetNodeSchedulable\x12%.licorne.v1.SetNodeSchedulableRequest\x1a&.licorne.v1.SetNodeSchedulableResponse\x12H\n" +
 	"\tDrainNode\x12\x1c.licorne.v1.DrainNodeRequest\x1a\x1d.licorne.v1.DrainNodeResponse\x12Z\n" +
 	"\x0fHoldApplication\x12\".licorne.v1.HoldApplicationRequest\x1a#.licorne.v1.HoldApplicationResponse\x12`\n" +
@@ -4915,7 +5225,7 @@ func file_licorne_v1_admin_proto_rawDescGZIP() []byte {
 	return file_licorne_v1_admin_proto_rawDescData
 }
 
-var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
+var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
 var file_licorne_v1_admin_proto_goTypes = []any{
 	(*GetConfigurationRequest)(nil),       // 0: licorne.v1.GetConfigurationRequest
 	(*GetConfigurationResponse)(nil),      // 1: licorne.v1.GetConfigurationResponse
@@ -4950,58 +5260,63 @@ var file_licorne_v1_admin_proto_goTypes = []any{
 	(*DefaultedValue)(nil),                // 30: licorne.v1.DefaultedValue
 	(*PlanSubmissionRequest)(nil),         // 31: licorne.v1.PlanSubmissionRequest
 	(*PlanSubmissionResponse)(nil),        // 32: licorne.v1.PlanSubmissionResponse
-	(*SetNodeSchedulableRequest)(nil),     // 33: licorne.v1.SetNodeSchedulableRequest
-	(*SetNodeSchedulableResponse)(nil),    // 34: licorne.v1.SetNodeSchedulableResponse
-	(*DrainNodeRequest)(nil),              // 35: licorne.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),             // 36: licorne.v1.DrainNodeResponse
-	(*HoldApplicationRequest)(nil),        // 37: licorne.v1.HoldApplicationRequest
-	(*HoldApplicationResponse)(nil),       // 38: licorne.v1.HoldApplicationResponse
-	(*ChangeApplicationRequest)(nil),      // 39: licorne.v1.ChangeApplicationRequest
-	(*ChangeApplicationResponse)(nil),     // 40: licorne.v1.ChangeApplicationResponse
-	(*StopApplicationRequest)(nil),        // 41: licorne.v1.StopApplicationRequest
-	(*StopApplicationResponse)(nil),       // 42: licorne.v1.StopApplicationResponse
-	(*SetQueueStoppedRequest)(nil),        // 43: licorne.v1.SetQueueStoppedRequest
-	(*SetQueueStoppedResponse)(nil),       // 44: licorne.v1.SetQueueStoppedResponse
-	(*GetLogLevelsRequest)(nil),           // 45: licorne.v1.GetLogLevelsRequest
-	(*GetLogLevelsResponse)(nil),          // 46: licorne.v1.GetLogLevelsResponse
-	(*WantedLogLevels)(nil),               // 47: licorne.v1.WantedLogLevels
-	(*SetLogLevelRequest)(nil),            // 48: licorne.v1.SetLogLevelRequest
-	(*SetLogLevelResponse)(nil),           // 49: licorne.v1.SetLogLevelResponse
-	(*DumpStateRequest)(nil),              // 50: licorne.v1.DumpStateRequest
-	(*DumpStateResponse)(nil),             // 51: licorne.v1.DumpStateResponse
-	(*ForgetRmRequest)(nil),               // 52: licorne.v1.ForgetRmRequest
-	(*ForgetRmResponse)(nil),              // 53: licorne.v1.ForgetRmResponse
-	(*ListMembersRequest)(nil),            // 54: licorne.v1.ListMembersRequest
-	(*ListMembersResponse)(nil),           // 55: licorne.v1.ListMembersResponse
-	(*Member)(nil),                        // 56: licorne.v1.Member
-	(*MemberRm)(nil),                      // 57: licorne.v1.MemberRm
-	(*DrainMemberRequest)(nil),            // 58: licorne.v1.DrainMemberRequest
-	(*DrainMemberResponse)(nil),           // 59: licorne.v1.DrainMemberResponse
-	nil,                                   // 60: licorne.v1.GetConfigurationResponse.ExtraConfigEntry
-	nil,                                   // 61: licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
-	nil,                                   // 62: licorne.v1.ConfigurationRevision.ExtraConfigEntry
-	nil,                                   // 63: licorne.v1.PlannedQueue.OverMaxEntry
-	nil,                                   // 64: licorne.v1.PlannedQueue.OverMaxBeforeEntry
-	nil,                                   // 65: licorne.v1.ExceededLimit.UsedEntry
-	nil,                                   // 66: licorne.v1.ExceededLimit.LimitEntry
-	nil,                                   // 67: licorne.v1.PlannedAsk.ResourceEntry
-	nil,                                   // 68: licorne.v1.PlannedVictim.ResourceEntry
-	nil,                                   // 69: licorne.v1.GetLogLevelsResponse.LevelsEntry
-	nil,                                   // 70: licorne.v1.GetLogLevelsResponse.MarksEntry
-	nil,                                   // 71: licorne.v1.WantedLogLevels.LevelsEntry
-	nil,                                   // 72: licorne.v1.SetLogLevelResponse.LevelsEntry
-	(*si.AddApplicationRequest)(nil),      // 73: si.v1.AddApplicationRequest
-	(*si.Allocation)(nil),                 // 74: si.v1.Allocation
-	(*OperatorMark)(nil),                  // 75: licorne.v1.OperatorMark
+	(*PlanStartRequest)(nil),              // 33: licorne.v1.PlanStartRequest
+	(*PlanStartResponse)(nil),             // 34: licorne.v1.PlanStartResponse
+	(*StartTrial)(nil),                    // 35: licorne.v1.StartTrial
+	(*StartChange)(nil),                   // 36: licorne.v1.StartChange
+	(*SetNodeSchedulableRequest)(nil),     // 37: licorne.v1.SetNodeSchedulableRequest
+	(*SetNodeSchedulableResponse)(nil),    // 38: licorne.v1.SetNodeSchedulableResponse
+	(*DrainNodeRequest)(nil),              // 39: licorne.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),             // 40: licorne.v1.DrainNodeResponse
+	(*HoldApplicationRequest)(nil),        // 41: licorne.v1.HoldApplicationRequest
+	(*HoldApplicationResponse)(nil),       // 42: licorne.v1.HoldApplicationResponse
+	(*ChangeApplicationRequest)(nil),      // 43: licorne.v1.ChangeApplicationRequest
+	(*ChangeApplicationResponse)(nil),     // 44: licorne.v1.ChangeApplicationResponse
+	(*StopApplicationRequest)(nil),        // 45: licorne.v1.StopApplicationRequest
+	(*StopApplicationResponse)(nil),       // 46: licorne.v1.StopApplicationResponse
+	(*SetQueueStoppedRequest)(nil),        // 47: licorne.v1.SetQueueStoppedRequest
+	(*SetQueueStoppedResponse)(nil),       // 48: licorne.v1.SetQueueStoppedResponse
+	(*GetLogLevelsRequest)(nil),           // 49: licorne.v1.GetLogLevelsRequest
+	(*GetLogLevelsResponse)(nil),          // 50: licorne.v1.GetLogLevelsResponse
+	(*WantedLogLevels)(nil),               // 51: licorne.v1.WantedLogLevels
+	(*SetLogLevelRequest)(nil),            // 52: licorne.v1.SetLogLevelRequest
+	(*SetLogLevelResponse)(nil),           // 53: licorne.v1.SetLogLevelResponse
+	(*DumpStateRequest)(nil),              // 54: licorne.v1.DumpStateRequest
+	(*DumpStateResponse)(nil),             // 55: licorne.v1.DumpStateResponse
+	(*ForgetRmRequest)(nil),               // 56: licorne.v1.ForgetRmRequest
+	(*ForgetRmResponse)(nil),              // 57: licorne.v1.ForgetRmResponse
+	(*ListMembersRequest)(nil),            // 58: licorne.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),           // 59: licorne.v1.ListMembersResponse
+	(*Member)(nil),                        // 60: licorne.v1.Member
+	(*MemberRm)(nil),                      // 61: licorne.v1.MemberRm
+	(*DrainMemberRequest)(nil),            // 62: licorne.v1.DrainMemberRequest
+	(*DrainMemberResponse)(nil),           // 63: licorne.v1.DrainMemberResponse
+	nil,                                   // 64: licorne.v1.GetConfigurationResponse.ExtraConfigEntry
+	nil,                                   // 65: licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	nil,                                   // 66: licorne.v1.ConfigurationRevision.ExtraConfigEntry
+	nil,                                   // 67: licorne.v1.PlannedQueue.OverMaxEntry
+	nil,                                   // 68: licorne.v1.PlannedQueue.OverMaxBeforeEntry
+	nil,                                   // 69: licorne.v1.ExceededLimit.UsedEntry
+	nil,                                   // 70: licorne.v1.ExceededLimit.LimitEntry
+	nil,                                   // 71: licorne.v1.PlannedAsk.ResourceEntry
+	nil,                                   // 72: licorne.v1.PlannedVictim.ResourceEntry
+	nil,                                   // 73: licorne.v1.StartChange.AmountsEntry
+	nil,                                   // 74: licorne.v1.GetLogLevelsResponse.LevelsEntry
+	nil,                                   // 75: licorne.v1.GetLogLevelsResponse.MarksEntry
+	nil,                                   // 76: licorne.v1.WantedLogLevels.LevelsEntry
+	nil,                                   // 77: licorne.v1.SetLogLevelResponse.LevelsEntry
+	(*si.AddApplicationRequest)(nil),      // 78: si.v1.AddApplicationRequest
+	(*si.Allocation)(nil),                 // 79: si.v1.Allocation
+	(*OperatorMark)(nil),                  // 80: licorne.v1.OperatorMark
 }
 var file_licorne_v1_admin_proto_depIdxs = []int32{
-	60, // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
+	64, // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
 	5,  // 1: licorne.v1.ValidateConfigurationResponse.problems:type_name -> licorne.v1.ConfigurationProblem
 	4,  // 2: licorne.v1.ValidateConfigurationResponse.changes:type_name -> licorne.v1.ConfigurationChange
 	26, // 3: licorne.v1.ConfigurationChange.values:type_name -> licorne.v1.PlannedValue
-	61, // 4: licorne.v1.UpdateConfigurationRequest.extra_config:type_name -> licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	65, // 4: licorne.v1.UpdateConfigurationRequest.extra_config:type_name -> licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
 	10, // 5: licorne.v1.ListConfigurationsResponse.revisions:type_name -> licorne.v1.ConfigurationRevision
-	62, // 6: licorne.v1.ConfigurationRevision.extra_config:type_name -> licorne.v1.ConfigurationRevision.ExtraConfigEntry
+	66, // 6: licorne.v1.ConfigurationRevision.extra_config:type_name -> licorne.v1.ConfigurationRevision.ExtraConfigEntry
 	21, // 7: licorne.v1.ReloadConfigurationResponse.rms:type_name -> licorne.v1.ReloadedRm
 	25, // 8: licorne.v1.PlanConfigurationResponse.queues:type_name -> licorne.v1.PlannedQueue
 	27, // 9: licorne.v1.PlanConfigurationResponse.exceeded_limits:type_name -> licorne.v1.ExceededLimit
@@ -5011,76 +5326,81 @@ var file_licorne_v1_admin_proto_depIdxs = []int32{
 	30, // 13: licorne.v1.PlanConfigurationResponse.defaults:type_name -> licorne.v1.DefaultedValue
 	24, // 14: licorne.v1.PlanConfigurationResponse.counts:type_name -> licorne.v1.PlanCounts
 	26, // 15: licorne.v1.PlannedQueue.values:type_name -> licorne.v1.PlannedValue
-	63, // 16: licorne.v1.PlannedQueue.over_max:type_name -> licorne.v1.PlannedQueue.OverMaxEntry
-	64, // 17: licorne.v1.PlannedQueue.over_max_before:type_name -> licorne.v1.PlannedQueue.OverMaxBeforeEntry
-	65, // 18: licorne.v1.ExceededLimit.used:type_name -> licorne.v1.ExceededLimit.UsedEntry
-	66, // 19: licorne.v1.ExceededLimit.limit:type_name -> licorne.v1.ExceededLimit.LimitEntry
-	67, // 20: licorne.v1.PlannedAsk.resource:type_name -> licorne.v1.PlannedAsk.ResourceEntry
-	68, // 21: licorne.v1.PlannedVictim.resource:type_name -> licorne.v1.PlannedVictim.ResourceEntry
-	73, // 22: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
-	74, // 23: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
+	67, // 16: licorne.v1.PlannedQueue.over_max:type_name -> licorne.v1.PlannedQueue.OverMaxEntry
+	68, // 17: licorne.v1.PlannedQueue.over_max_before:type_name -> licorne.v1.PlannedQueue.OverMaxBeforeEntry
+	69, // 18: licorne.v1.ExceededLimit.used:type_name -> licorne.v1.ExceededLimit.UsedEntry
+	70, // 19: licorne.v1.ExceededLimit.limit:type_name -> licorne.v1.ExceededLimit.LimitEntry
+	71, // 20: licorne.v1.PlannedAsk.resource:type_name -> licorne.v1.PlannedAsk.ResourceEntry
+	72, // 21: licorne.v1.PlannedVictim.resource:type_name -> licorne.v1.PlannedVictim.ResourceEntry
+	78, // 22: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
+	79, // 23: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
 	28, // 24: licorne.v1.PlanSubmissionResponse.asks:type_name -> licorne.v1.PlannedAsk
 	29, // 25: licorne.v1.PlanSubmissionResponse.victims:type_name -> licorne.v1.PlannedVictim
-	69, // 26: licorne.v1.GetLogLevelsResponse.levels:type_name -> licorne.v1.GetLogLevelsResponse.LevelsEntry
-	70, // 27: licorne.v1.GetLogLevelsResponse.marks:type_name -> licorne.v1.GetLogLevelsResponse.MarksEntry
-	47, // 28: licorne.v1.GetLogLevelsResponse.wanted:type_name -> licorne.v1.WantedLogLevels
-	71, // 29: licorne.v1.WantedLogLevels.levels:type_name -> licorne.v1.WantedLogLevels.LevelsEntry
-	72, // 30: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
-	56, // 31: licorne.v1.ListMembersResponse.members:type_name -> licorne.v1.Member
-	57, // 32: licorne.v1.ListMembersResponse.unowned:type_name -> licorne.v1.MemberRm
-	57, // 33: licorne.v1.Member.rms:type_name -> licorne.v1.MemberRm
-	75, // 34: licorne.v1.GetLogLevelsResponse.MarksEntry.value:type_name -> licorne.v1.OperatorMark
-	0,  // 35: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
-	2,  // 36: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
-	6,  // 37: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
-	8,  // 38: licorne.v1.Admin.ListConfigurations:input_type -> licorne.v1.ListConfigurationsRequest
-	11, // 39: licorne.v1.Admin.RollBackConfiguration:input_type -> licorne.v1.RollBackConfigurationRequest
-	19, // 40: licorne.v1.Admin.ReloadConfiguration:input_type -> licorne.v1.ReloadConfigurationRequest
-	13, // 41: licorne.v1.Admin.GetBudgets:input_type -> licorne.v1.GetBudgetsRequest
-	15, // 42: licorne.v1.Admin.UpdateBudgets:input_type -> licorne.v1.UpdateBudgetsRequest
-	17, // 43: licorne.v1.Admin.ReleaseBudget:input_type -> licorne.v1.ReleaseBudgetRequest
-	54, // 44: licorne.v1.Admin.ListMembers:input_type -> licorne.v1.ListMembersRequest
-	58, // 45: licorne.v1.Admin.DrainMember:input_type -> licorne.v1.DrainMemberRequest
-	22, // 46: licorne.v1.Admin.PlanConfiguration:input_type -> licorne.v1.PlanConfigurationRequest
-	31, // 47: licorne.v1.Admin.PlanSubmission:input_type -> licorne.v1.PlanSubmissionRequest
-	33, // 48: licorne.v1.Admin.SetNodeSchedulable:input_type -> licorne.v1.SetNodeSchedulableRequest
-	35, // 49: licorne.v1.Admin.DrainNode:input_type -> licorne.v1.DrainNodeRequest
-	37, // 50: licorne.v1.Admin.HoldApplication:input_type -> licorne.v1.HoldApplicationRequest
-	39, // 51: licorne.v1.Admin.ChangeApplication:input_type -> licorne.v1.ChangeApplicationRequest
-	41, // 52: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
-	43, // 53: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
-	45, // 54: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
-	48, // 55: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
-	50, // 56: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
-	52, // 57: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
-	1,  // 58: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
-	3,  // 59: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
-	7,  // 60: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
-	9,  // 61: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
-	12, // 62: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
-	20, // 63: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
-	14, // 64: licorne.v1.Admin.GetBudgets:output_type -> licorne.v1.GetBudgetsResponse
-	16, // 65: licorne.v1.Admin.UpdateBudgets:output_type -> licorne.v1.UpdateBudgetsResponse
-	18, // 66: licorne.v1.Admin.ReleaseBudget:output_type -> licorne.v1.ReleaseBudgetResponse
-	55, // 67: licorne.v1.Admin.ListMembers:output_type -> licorne.v1.ListMembersResponse
-	59, // 68: licorne.v1.Admin.DrainMember:output_type -> licorne.v1.DrainMemberResponse
-	23, // 69: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
-	32, // 70: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
-	34, // 71: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
-	36, // 72: licorne.v1.Admin.DrainNode:output_type -> licorne.v1.DrainNodeResponse
-	38, // 73: licorne.v1.Admin.HoldApplication:output_type -> licorne.v1.HoldApplicationResponse
-	40, // 74: licorne.v1.Admin.ChangeApplication:output_type -> licorne.v1.ChangeApplicationResponse
-	42, // 75: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
-	44, // 76: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
-	46, // 77: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
-	49, // 78: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
-	51, // 79: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
-	53, // 80: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
-	58, // [58:81] is the sub-list for method output_type
-	35, // [35:58] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	35, // 26: licorne.v1.PlanStartResponse.trials:type_name -> licorne.v1.StartTrial
+	36, // 27: licorne.v1.StartTrial.changes:type_name -> licorne.v1.StartChange
+	73, // 28: licorne.v1.StartChange.amounts:type_name -> licorne.v1.StartChange.AmountsEntry
+	74, // 29: licorne.v1.GetLogLevelsResponse.levels:type_name -> licorne.v1.GetLogLevelsResponse.LevelsEntry
+	75, // 30: licorne.v1.GetLogLevelsResponse.marks:type_name -> licorne.v1.GetLogLevelsResponse.MarksEntry
+	51, // 31: licorne.v1.GetLogLevelsResponse.wanted:type_name -> licorne.v1.WantedLogLevels
+	76, // 32: licorne.v1.WantedLogLevels.levels:type_name -> licorne.v1.WantedLogLevels.LevelsEntry
+	77, // 33: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
+	60, // 34: licorne.v1.ListMembersResponse.members:type_name -> licorne.v1.Member
+	61, // 35: licorne.v1.ListMembersResponse.unowned:type_name -> licorne.v1.MemberRm
+	61, // 36: licorne.v1.Member.rms:type_name -> licorne.v1.MemberRm
+	80, // 37: licorne.v1.GetLogLevelsResponse.MarksEntry.value:type_name -> licorne.v1.OperatorMark
+	0,  // 38: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
+	2,  // 39: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
+	6,  // 40: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
+	8,  // 41: licorne.v1.Admin.ListConfigurations:input_type -> licorne.v1.ListConfigurationsRequest
+	11, // 42: licorne.v1.Admin.RollBackConfiguration:input_type -> licorne.v1.RollBackConfigurationRequest
+	19, // 43: licorne.v1.Admin.ReloadConfiguration:input_type -> licorne.v1.ReloadConfigurationRequest
+	13, // 44: licorne.v1.Admin.GetBudgets:input_type -> licorne.v1.GetBudgetsRequest
+	15, // 45: licorne.v1.Admin.UpdateBudgets:input_type -> licorne.v1.UpdateBudgetsRequest
+	17, // 46: licorne.v1.Admin.ReleaseBudget:input_type -> licorne.v1.ReleaseBudgetRequest
+	58, // 47: licorne.v1.Admin.ListMembers:input_type -> licorne.v1.ListMembersRequest
+	62, // 48: licorne.v1.Admin.DrainMember:input_type -> licorne.v1.DrainMemberRequest
+	22, // 49: licorne.v1.Admin.PlanConfiguration:input_type -> licorne.v1.PlanConfigurationRequest
+	31, // 50: licorne.v1.Admin.PlanSubmission:input_type -> licorne.v1.PlanSubmissionRequest
+	33, // 51: licorne.v1.Admin.PlanStart:input_type -> licorne.v1.PlanStartRequest
+	37, // 52: licorne.v1.Admin.SetNodeSchedulable:input_type -> licorne.v1.SetNodeSchedulableRequest
+	39, // 53: licorne.v1.Admin.DrainNode:input_type -> licorne.v1.DrainNodeRequest
+	41, // 54: licorne.v1.Admin.HoldApplication:input_type -> licorne.v1.HoldApplicationRequest
+	43, // 55: licorne.v1.Admin.ChangeApplication:input_type -> licorne.v1.ChangeApplicationRequest
+	45, // 56: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
+	47, // 57: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
+	49, // 58: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
+	52, // 59: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
+	54, // 60: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
+	56, // 61: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
+	1,  // 62: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
+	3,  // 63: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
+	7,  // 64: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
+	9,  // 65: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
+	12, // 66: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
+	20, // 67: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
+	14, // 68: licorne.v1.Admin.GetBudgets:output_type -> licorne.v1.GetBudgetsResponse
+	16, // 69: licorne.v1.Admin.UpdateBudgets:output_type -> licorne.v1.UpdateBudgetsResponse
+	18, // 70: licorne.v1.Admin.ReleaseBudget:output_type -> licorne.v1.ReleaseBudgetResponse
+	59, // 71: licorne.v1.Admin.ListMembers:output_type -> licorne.v1.ListMembersResponse
+	63, // 72: licorne.v1.Admin.DrainMember:output_type -> licorne.v1.DrainMemberResponse
+	23, // 73: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
+	32, // 74: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
+	34, // 75: licorne.v1.Admin.PlanStart:output_type -> licorne.v1.PlanStartResponse
+	38, // 76: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
+	40, // 77: licorne.v1.Admin.DrainNode:output_type -> licorne.v1.DrainNodeResponse
+	42, // 78: licorne.v1.Admin.HoldApplication:output_type -> licorne.v1.HoldApplicationResponse
+	44, // 79: licorne.v1.Admin.ChangeApplication:output_type -> licorne.v1.ChangeApplicationResponse
+	46, // 80: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
+	48, // 81: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
+	50, // 82: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
+	53, // 83: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
+	55, // 84: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
+	57, // 85: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
+	62, // [62:86] is the sub-list for method output_type
+	38, // [38:62] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_admin_proto_init() }
@@ -5089,16 +5409,16 @@ func file_licorne_v1_admin_proto_init() {
 		return
 	}
 	file_licorne_v1_state_proto_init()
-	file_licorne_v1_admin_proto_msgTypes[35].OneofWrappers = []any{}
 	file_licorne_v1_admin_proto_msgTypes[39].OneofWrappers = []any{}
-	file_licorne_v1_admin_proto_msgTypes[40].OneofWrappers = []any{}
+	file_licorne_v1_admin_proto_msgTypes[43].OneofWrappers = []any{}
+	file_licorne_v1_admin_proto_msgTypes[44].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_admin_proto_rawDesc), len(file_licorne_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   73,
+			NumMessages:   78,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -32,6 +32,7 @@ const (
 	Admin_DrainMember_FullMethodName           = "/licorne.v1.Admin/DrainMember"
 	Admin_PlanConfiguration_FullMethodName     = "/licorne.v1.Admin/PlanConfiguration"
 	Admin_PlanSubmission_FullMethodName        = "/licorne.v1.Admin/PlanSubmission"
+	Admin_PlanStart_FullMethodName             = "/licorne.v1.Admin/PlanStart"
 	Admin_SetNodeSchedulable_FullMethodName    = "/licorne.v1.Admin/SetNodeSchedulable"
 	Admin_DrainNode_FullMethodName             = "/licorne.v1.Admin/DrainNode"
 	Admin_HoldApplication_FullMethodName       = "/licorne.v1.Admin/HoldApplication"
@@ -83,6 +84,9 @@ type AdminClient interface {
 	PlanConfiguration(ctx context.Context, in *PlanConfigurationRequest, opts ...grpc.CallOption) (*PlanConfigurationResponse, error)
 	// The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed.
 	PlanSubmission(ctx context.Context, in *PlanSubmissionRequest, opts ...grpc.CallOption) (*PlanSubmissionResponse, error)
+	// What would let a waiting ask start at once: changes that were tried on a copy, with success. Nothing is
+	// changed.
+	PlanStart(ctx context.Context, in *PlanStartRequest, opts ...grpc.CallOption) (*PlanStartResponse, error)
 	// Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
 	// as well: a node is schedulable if both allow it.
 	SetNodeSchedulable(ctx context.Context, in *SetNodeSchedulableRequest, opts ...grpc.CallOption) (*SetNodeSchedulableResponse, error)
@@ -247,6 +251,16 @@ func (c *adminClient) PlanSubmission(ctx context.Context, in *PlanSubmissionRequ
 	return out, nil
 }
 
+func (c *adminClient) PlanStart(ctx context.Context, in *PlanStartRequest, opts ...grpc.CallOption) (*PlanStartResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PlanStartResponse)
+	err := c.cc.Invoke(ctx, Admin_PlanStart_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminClient) SetNodeSchedulable(ctx context.Context, in *SetNodeSchedulableRequest, opts ...grpc.CallOption) (*SetNodeSchedulableResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SetNodeSchedulableResponse)
@@ -395,6 +409,9 @@ type AdminServer interface {
 	PlanConfiguration(context.Context, *PlanConfigurationRequest) (*PlanConfigurationResponse, error)
 	// The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed.
 	PlanSubmission(context.Context, *PlanSubmissionRequest) (*PlanSubmissionResponse, error)
+	// What would let a waiting ask start at once: changes that were tried on a copy, with success. Nothing is
+	// changed.
+	PlanStart(context.Context, *PlanStartRequest) (*PlanStartResponse, error)
 	// Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
 	// as well: a node is schedulable if both allow it.
 	SetNodeSchedulable(context.Context, *SetNodeSchedulableRequest) (*SetNodeSchedulableResponse, error)
@@ -467,6 +484,9 @@ func (UnimplementedAdminServer) PlanConfiguration(context.Context, *PlanConfigur
 }
 func (UnimplementedAdminServer) PlanSubmission(context.Context, *PlanSubmissionRequest) (*PlanSubmissionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PlanSubmission not implemented")
+}
+func (UnimplementedAdminServer) PlanStart(context.Context, *PlanStartRequest) (*PlanStartResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PlanStart not implemented")
 }
 func (UnimplementedAdminServer) SetNodeSchedulable(context.Context, *SetNodeSchedulableRequest) (*SetNodeSchedulableResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetNodeSchedulable not implemented")
@@ -753,6 +773,24 @@ func _Admin_PlanSubmission_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_PlanStart_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PlanStartRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).PlanStart(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_PlanStart_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).PlanStart(ctx, req.(*PlanStartRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Admin_SetNodeSchedulable_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SetNodeSchedulableRequest)
 	if err := dec(in); err != nil {
@@ -984,6 +1022,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PlanSubmission",
 			Handler:    _Admin_PlanSubmission_Handler,
+		},
+		{
+			MethodName: "PlanStart",
+			Handler:    _Admin_PlanStart_Handler,
 		},
 		{
 			MethodName: "SetNodeSchedulable",

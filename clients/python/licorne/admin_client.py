@@ -8,7 +8,7 @@ from grpc import aio
 
 from licorne import fields, wire
 from licorne.addresses import Target
-from licorne.application_calls import ApplicationCalls
+from licorne.application_calls import LONG, ApplicationCalls
 from licorne.calls import TIMEOUT, Calls, Standalone, check_arguments
 from licorne.channel import Dialer
 from licorne.model import DEFAULT_PARTITION, Application, Ask, placeholders
@@ -18,9 +18,6 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 
 if TYPE_CHECKING:
     from licorne.v1.admin_pb2_grpc import AdminAsyncStub
-
-LONG = 90.0
-"""Seconds that a plan or a change of a configuration may take: the server takes up to 60."""
 
 
 def _stub(channel: aio.Channel) -> "AdminAsyncStub":

@@ -12,6 +12,9 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 if TYPE_CHECKING:
     from licorne.v1.admin_pb2_grpc import AdminAsyncStub
 
+LONG = 90.0
+"""Seconds that a plan or a change of a configuration may take: the server takes up to 60."""
+
 
 def _stub(channel: aio.Channel) -> "AdminAsyncStub":
     return AdminStub(channel)
@@ -75,3 +78,19 @@ class ApplicationCalls(OfOneRm):
             message=message,
         )
         return await self._calls.call(lambda channel: _stub(channel).ChangeApplication, request)
+
+    async def plan_start(
+        self, application_id: str, key: str, *, partition: str = DEFAULT_PARTITION
+    ) -> pb.PlanStartResponse:
+        """What would let a waiting ask start at once, as tried on a copy; nothing is changed.
+
+        Raises NotFound if no such ask waits.
+        """
+        check_arguments(application_id=application_id, key=key)
+        request = pb.PlanStartRequest(
+            rm_id=self._rm("plan_start"),
+            partition=self._partition(partition),
+            application_id=application_id,
+            allocation_key=key,
+        )
+        return await self._calls.call(lambda channel: _stub(channel).PlanStart, request, at_least=LONG)

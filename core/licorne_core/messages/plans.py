@@ -6,10 +6,11 @@ out.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from licorne_core.values.errors import Problem
-from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
-from licorne_core.values.resources import Resources
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
+from licorne_core.values.resources import Resources, in_units
 
 Spent = Callable[[], float]
 """Returns the spent share of a plan's budget, from 0.0 to 1.0, as measured by the caller."""
@@ -184,3 +185,76 @@ class SubmissionPlan:
     holds: Sequence[str] = ()
     asks: Sequence[PlannedAsk] = ()
     victims: Sequence[PlannedVictim] = ()
+
+
+class WaitingAskName(NamedTuple):
+    """A waiting ask of a registered RM, by name. The partition has its name on the wire."""
+
+    rm_id: RmId
+    partition: str
+    app_id: AppId
+    key: AllocationKey
+
+
+MAXIMUM, RUNNING, FREED_NODE, NEW_NODE = "maximum", "running", "freed-node", "new-node"
+"""Kinds of changes that may let an ask start."""
+
+NEW_NODE_ID = NodeId("one-more-node")
+"""Id of an added node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartChange:
+    """A change that is tried for a waiting ask.
+
+    ``maximum``: the `holder` (``queue``, or user or group `name` in the queue `path`) may have `amounts` of
+    the types that stop the ask. ``running``: `count` applications may run there. ``freed-node``: the `count`
+    allocations on node `name`, of size `amounts`, end. ``new-node``: there is one more node of size
+    `amounts`, otherwise like node `name`.
+    """
+
+    kind: str
+    holder: str = ""
+    name: str = ""
+    path: str = ""
+    amounts: Resources = field(default_factory=dict)
+    count: int = 0
+
+    def text(self) -> str:
+        """The change as a condition, after ``with``."""
+        if self.kind == NEW_NODE:
+            return f"one more node of {in_units(self.amounts)}"
+        if self.kind == FREED_NODE:
+            allocations = "allocation" if self.count == 1 else f"{self.count} allocations"
+            return f"node {self.name} free of its {allocations}"
+        of_queue = self.holder == "queue"
+        where = f"queue {self.path}" if of_queue else f"{self.holder} {self.name} in queue {self.path}"
+        if self.kind == RUNNING:
+            return f"{self.count} running applications allowed for {where}"
+        return f"the {'maximum' if of_queue else 'limit'} of {where} at {in_units(self.amounts)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartTrial:
+    """Outcome of a trial: whether a waiting ask starts at once with `changes`, on which node.
+
+    `others` counts the asks that start before it. A trial that is not `complete` has spent its budget.
+    """
+
+    changes: Sequence[StartChange] = ()
+    node_id: str = ""
+    others: int = 0
+    complete: bool = True
+
+    @property
+    def starts(self) -> bool:
+        """True if the ask starts."""
+        return bool(self.node_id)
+
+    def text(self) -> str:
+        """The outcome in one sentence; the first letter is small."""
+        with_all = " and ".join(change.text() for change in self.changes)
+        after = f", after {self.others} other asks" if self.others > 1 else ", after one other ask"
+        first = f"with {with_all} it starts" if with_all else "it starts without any change,"
+        where = "the new node" if self.node_id == NEW_NODE_ID else self.node_id
+        return f"{first} at once on {where}{after if self.others else ''}"

@@ -1,4 +1,4 @@
-"""Plans: effects of a configuration, and of a submission (spec § 13).
+"""Plans: effects of a configuration and of a submission, and changes with which an ask starts (spec § 13).
 
 A plan handles the command on a copy of the live scheduler, and the copy decides as usual. So plans
 have no rules of their own. The copy cannot be used again.
@@ -12,6 +12,7 @@ shows victims too. Each entry has its time in seconds from now.
 """
 
 from licorne_core.whatif.configuration import plan_configuration
+from licorne_core.whatif.starting import search_start, try_start
 from licorne_core.whatif.submission import plan_submission
 
-__all__ = ["plan_configuration", "plan_submission"]
+__all__ = ["plan_configuration", "plan_submission", "search_start", "try_start"]

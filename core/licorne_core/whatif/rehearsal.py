@@ -34,7 +34,7 @@ from licorne_core.messages.plans import Spent
 from licorne_core.messages.preemption import PreemptionRecord, PreemptionRule
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.asks import Allocation
-from licorne_core.values.ids import PartitionName, RmId
+from licorne_core.values.ids import PartitionName, RmId, normalize_partition, partition_key
 from licorne_core.views import Views
 
 DECISIONS = 256
@@ -95,8 +95,13 @@ class Rehearsal:
     is_cut_short: bool
     """True if the budget was spent before the end."""
 
-    def __init__(self, scheduler: CopiedCore, rm_id: RmId, now: float, spent: Spent) -> None:
-        """Rehearse on a scheduler copy, which is changed; `spent` is called before each turn."""
+    def __init__(
+        self, scheduler: CopiedCore, rm_id: RmId, now: float, spent: Spent, decisions: int = DECISIONS
+    ) -> None:
+        """Rehearse on a scheduler copy, which is changed.
+
+        `spent` is called before each turn, which is of at most `decisions`.
+        """
         self.scheduler = scheduler
         self.rm_id = rm_id
         self.now = now
@@ -104,6 +109,7 @@ class Rehearsal:
         self.stopped = []
         self.is_cut_short = False
         self._start = now
+        self._decisions = decisions
         self._spent = spent
         self._replies: list[Command] = []
         for rm in scheduler.views.rms():
@@ -116,6 +122,14 @@ class Rehearsal:
         """Present partitions of the RM."""
         known = self.scheduler.partitions.values()
         return [partition for partition in known if partition.rm_id == self.rm_id]
+
+    def named(self, name: str) -> Partition | None:
+        """The RM's partition of a name on the wire; None for none."""
+        normalized = normalize_partition(self.rm_id, name)
+        if normalized is None:
+            return None
+        key = partition_key(normalized)
+        return next((one for one in self.partitions if partition_key(one.name) == key), None)
 
     @property
     def holds(self) -> tuple[str, ...]:
@@ -143,20 +157,20 @@ class Rehearsal:
 
     def go_on(self, end: float, is_done: Callable[[], bool]) -> None:
         """Run the copy until `end`, in unix seconds, or until `is_done`."""
-        self._settle()
+        self.settle()
         while not (self.is_cut_short or is_done()):
             deadline = self.scheduler.next_deadline()
             if deadline is None or deadline > end:
                 return
             self.now = max(self.now, deadline)
-            self._settle()
+            self.settle()
 
-    def _settle(self) -> None:
-        """Let the core decide and the RM reply, until nothing more is due now."""
-        while self.has_budget(FOR_TURNS):
+    def settle(self, is_enough: Callable[[], bool] = lambda: False) -> None:
+        """Let the core decide and the RM reply, until nothing more is due now or it `is_enough`."""
+        while not is_enough() and self.has_budget(FOR_TURNS):
             deadline = self.scheduler.next_deadline()
             if deadline is not None and deadline <= self.now:
-                self._note_effects(self.scheduler.handle(Tick(decisions=DECISIONS), self.now))
+                self._note_effects(self.scheduler.handle(Tick(decisions=self._decisions), self.now))
             elif self._replies:
                 replies, self._replies = self._replies, []
                 for reply in replies:

@@ -12,7 +12,7 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.standard.placement.extension import placer_of
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import Rejected
-from licorne_core.values.ids import AllocationKey, PartitionName, RmId, normalize_partition, partition_key
+from licorne_core.values.ids import AllocationKey, PartitionName, RmId
 from licorne_core.whatif.configuration import victim_of
 from licorne_core.whatif.rehearsal import MOST_AHEAD, CopiedCore, PlacedAsk, Rehearsal, seconds_ahead
 from licorne_core.whatif.stops import ObstacleFinder, WaitingAsk
@@ -38,7 +38,7 @@ def plan_submission(
     spent share of the budget. A plan is incomplete if the budget was spent.
     """
     rehearsal = Rehearsal(scheduler, rm_id, now, spent)
-    partition = _partition(rehearsal, new.partition)
+    partition = rehearsal.named(new.partition)
     holds = rehearsal.holds
     name = PartitionName("") if partition is None else partition.name
     rule = "" if partition is None else _rule(partition, new)
@@ -67,15 +67,6 @@ def plan_submission(
         holds=holds,
         complete=not (rehearsal.is_cut_short or holds) and ahead <= MOST_AHEAD,
     )
-
-
-def _partition(rehearsal: Rehearsal, name: str) -> Partition | None:
-    """The RM's partition of a name on the wire; None for none."""
-    normalized = normalize_partition(rehearsal.rm_id, name)
-    if normalized is None:
-        return None
-    key = partition_key(normalized)
-    return next((p for p in rehearsal.partitions if partition_key(p.name) == key), None)
 
 
 def _rule(partition: Partition, new: NewApplication) -> str:

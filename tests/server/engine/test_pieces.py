@@ -78,6 +78,7 @@ ACTS = {
     "ListConfigurations": "it reads texts whose size was bounded when they came",
     "PlanConfiguration": "it is made in a process of its own",
     "PlanSubmission": "it is made in a process of its own",
+    "PlanStart": "it is made in a process of its own",
     "Update": "an RM's own stream",
 }
 """Methods that read nothing in the loop, and why."""

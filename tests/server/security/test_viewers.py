@@ -28,6 +28,7 @@ READS = {
     "ListMembers",
     "PlanConfiguration",
     "PlanSubmission",
+    "PlanStart",
     "GetLogLevels",
     "DumpState",
 }

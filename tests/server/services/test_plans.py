@@ -323,3 +323,39 @@ async def test_reading_a_submission_gives_way() -> None:
     _, asks = await read_submission(request, pace)
     assert [one.key for one in asks] == [one.allocationKey for one in wanted]
     assert pace.rests >= request.ByteSize() // PART
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("k2", "with the maximum of queue root.a at vcore=3 it starts at once on n"),
+        ("k3", "with the maximum of queue root.a at vcore=4 it starts at once on n"),
+    ],
+)
+async def test_a_waiting_ask_is_told_what_was_tried_with_success(site: Site, key: str, told: str) -> None:
+    """Each change comes with the node on which the copy has started it."""
+    request = pb.PlanStartRequest(rm_id="rm", application_id="full", allocation_key=key)
+    plan = await site.admin.PlanStart(request)
+    [trial] = plan.trials
+    [change] = trial.changes
+    assert plan.complete
+    assert trial.message.startswith(told)
+    assert (trial.node_id in ("n0", "n1"), trial.others) == (True, int(key == "k3"))
+    assert (change.kind, change.holder, change.path) == ("maximum", "queue", "root.a")
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"application_id": "full"}, grpc.StatusCode.INVALID_ARGUMENT),
+        ({"application_id": "full", "allocation_key": "k0"}, grpc.StatusCode.NOT_FOUND),
+        ({"application_id": "none", "allocation_key": "k2"}, grpc.StatusCode.NOT_FOUND),
+        ({"application_id": "full", "allocation_key": "k2", "partition": "x"}, grpc.StatusCode.NOT_FOUND),
+    ],
+)
+async def test_nothing_is_tried_for_an_ask_that_does_not_wait(
+    site: Site, fields: dict[str, str], code: grpc.StatusCode
+) -> None:
+    """No copy answers for an ask that runs, or does not exist."""
+    error = await refused(site.admin.PlanStart(pb.PlanStartRequest(rm_id="rm", **fields)))
+    assert error.code() is code

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import grpc
 
+from licorne.v1.admin_pb2 import PlanStartRequest, PlanStartResponse
+from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2 import (
     Check,
     ExpectedStart,
@@ -100,18 +102,37 @@ def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
         return
     stub = StateStub(channel)
     with suggesting(args.application, lambda: names(stub, args)):
-        response = found(stub, args)
+        partition, response = found(stub, args)
     if args.output in DATA_FORMS:
         print_data(to_plain(response), args.output)
-    else:
-        print_explanation(response)
+        return
+    trials = tried(AdminStub(channel), args, partition, response) if response.verdict == "pending" else None
+    print_explanation(response, trials)
 
 
 run = served(show)
 
 
-def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:
-    """The explanation. If no partition was named, all partitions are asked.
+def tried(
+    stub: AdminStub, args: argparse.Namespace, partition: str, response: ExplainResponse
+) -> PlanStartResponse | str:
+    """What would let the ask start, as the server has tried; or why it has not tried."""
+    rm_id = args.rm_id or partition.removeprefix("[").partition("]")[0] if partition.startswith("[") else ""
+    request = PlanStartRequest(
+        rm_id=rm_id,
+        partition=partition,
+        application_id=response.application_id,
+        allocation_key=response.allocation_key,
+    )
+    try:
+        return stub.PlanStart(request, timeout=args.timeout)
+    except grpc.RpcError as error:
+        # An older server, one that has no memory for a copy, an ask that has started by now.
+        return error.details() or error.code().name
+
+
+def found(stub: StateStub, args: argparse.Namespace) -> tuple[str, ExplainResponse]:
+    """The explanation and its partition. If none was named, all partitions are asked.
 
     Raises:
         UsageError: several partitions have the application.
@@ -119,12 +140,12 @@ def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:
     if args.partition:
         partition = chosen_partition(stub, args)
         try:
-            return explained(stub, args, partition)
+            return partition, explained(stub, args, partition)
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND and (
                 settled := nothing_waits(stub, args, [partition])
             ):
-                return settled
+                return partition, settled
             raise
     answers: dict[str, ExplainResponse] = {}
     refusals: list[grpc.RpcError] = []
@@ -137,13 +158,13 @@ def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:
             refusals.append(error)
     if not answers:
         if (settled := nothing_waits(stub, args)) is not None:
-            return settled
+            return "", settled
         raise most_specific(refusals)
     if len(answers) > 1:
         where = printable(", ".join(answers))
         name = printable(args.application)
         raise UsageError(f"application {name} is in several partitions: {where}. Name one: --partition")
-    [(partition, answer)] = answers.items()
+    [answer] = answers.items()
     return answer
 
 
@@ -187,8 +208,8 @@ def explained(stub: StateStub, args: argparse.Namespace, partition: str) -> Expl
     return stub.Explain(request, timeout=args.timeout)
 
 
-def print_explanation(response: ExplainResponse) -> None:
-    """Print an explanation for people."""
+def print_explanation(response: ExplainResponse, trials: PlanStartResponse | str | None = None) -> None:
+    """Print an explanation for people, with what was tried for an ask that a check stops."""
     subject = printable(f"{response.application_id}/{response.allocation_key}".rstrip("/"))
     print_sentence(f"{subject} in {printable(response.queue)}: {response.verdict}")
     print_sentence(human_text(response.summary))
@@ -202,6 +223,8 @@ def print_explanation(response: ExplainResponse) -> None:
             print_sentence(
                 f"for its age the application is ordered by a priority {response.age_bonus} higher"
             )
+    if trials is not None:
+        print_trials(trials)
     if response.checks:
         print()
         print_table(HEADERS, [row(check) for check in response.checks], heads=2)
@@ -218,6 +241,18 @@ def print_explanation(response: ExplainResponse) -> None:
         if response.verdict not in ("stopping", "preempted"):
             print_sentence("it was preempted before")
         print_preemption(response.preemption)
+
+
+def print_trials(trials: PlanStartResponse | str) -> None:
+    """Print changes with which the ask starts, or that there are none."""
+    if isinstance(trials, str):
+        print_sentence(f"what would let it start was not tried: {human_text(trials)}")
+        return
+    for trial in trials.trials:
+        print_sentence(f"confirmed on a copy: {human_text(trial.message)}")
+    if not trials.trials:
+        why = "" if trials.complete else ", as far as there was time to try"
+        print_sentence(f"no higher maximum, free node or further node lets it start at once{why}")
 
 
 def print_times(response: ExplainResponse) -> None:

@@ -133,9 +133,11 @@ def in_one_line(answer: ListReasonsResponse) -> str:
         queues = "1 queue" if reason.queues == 1 else f"{reason.queues:,} queues"
         first = f" (first: {found})" if (found := first_of(reason)) else ""
         if reason.code == NEVER_FITS:
-            parts.append(f"{reason.asks:,} can never start")
+            parts.append(f"{reason.asks:,} {NEVER_FITS} (can never start)")
         elif reason.code == NO_NODE_FITS:
-            parts.append(f"{reason.asks:,} no node fits: {first_of(reason)}")
+            # The number of a single cause would be the same once more.
+            only = reason.causes[0].cause if len(reason.causes) == 1 else ""
+            parts.append(f"{reason.asks:,} {NO_NODE_FITS} ({printable(only) or first_of(reason)})")
         else:
             parts.append(f"{reason.asks:,} {printable(reason.code)} in {queues}{first}")
     return " · ".join(parts) or "nothing waits"

@@ -26,6 +26,11 @@ CSV = "csv"
 CSV_COLUMNS = ("partition", "name", "resource", "hours", "allocations", "preempted", "preempted_hours")
 
 
+def resource_hours(hours: dict[str, float]) -> str:
+    """``memory=1.5Gi·h``, which nobody takes for an amount of memory."""
+    return hours_text(hours, "·h")
+
+
 def sort_key(hours: dict[str, float]) -> float:
     """Cores come first."""
     return hours.get("vcore", 0.0)
@@ -38,10 +43,10 @@ HOURS = Listing[ResourceHours](
     columns=(
         Column("PARTITION", "partition", head=True),
         Column("NAME", "name", head=True),
-        Column("HOURS", "hours", hours_text, key=sort_key),
+        Column("HOURS", "hours", resource_hours, key=sort_key),
         Column("ALLOCATIONS", "allocations", "{:,}".format, key=int),
         Column("PREEMPTED", "preempted", "{:,}".format, key=int),
-        Column("LOST HOURS", "preempted_hours", hours_text, key=sort_key),
+        Column("LOST HOURS", "preempted_hours", resource_hours, key=sort_key),
     ),
     none=lambda _: "nothing was used",
 )

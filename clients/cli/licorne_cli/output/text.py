@@ -140,9 +140,9 @@ def human_resources(resources: Mapping[str, int]) -> str:
     return printable(",".join(parts)) or NOTHING
 
 
-def hours_text(hours: Mapping[str, float]) -> str:
-    """``memory=1.5Gi,vcore=12.3``: amounts times hours, in the units of the amounts."""
-    parts = (f"{name}={_hours_amount(name, hours[name])}" for name in sorted(hours))
+def hours_text(hours: Mapping[str, float], unit: str = "") -> str:
+    """``memory=1.5Gi,vcore=12.3``: amounts times hours, in the units of the amounts, each with `unit`."""
+    parts = (f"{name}={_hours_amount(name, hours[name])}{unit}" for name in sorted(hours))
     return printable(",".join(parts)) or NOTHING
 
 

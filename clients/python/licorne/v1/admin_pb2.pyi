@@ -1430,6 +1430,159 @@ class PlanSubmissionResponse(_message.Message):
 Global___PlanSubmissionResponse: _TypeAlias = PlanSubmissionResponse  # noqa: Y015
 
 @_typing.final
+class PlanStartRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    partition: _builtins.str
+    """The bare or normalized name; empty for `default`."""
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "partition", b"partition", "rm_id", b"rm_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanStartRequest: _TypeAlias = PlanStartRequest  # noqa: Y015
+
+@_typing.final
+class PlanStartResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRIALS_FIELD_NUMBER: _builtins.int
+    COMPLETE_FIELD_NUMBER: _builtins.int
+    complete: _builtins.bool
+    """False if the time for a trial was over: there may be other changes."""
+    @_builtins.property
+    def trials(self) -> _containers.RepeatedCompositeFieldContainer[Global___StartTrial]:
+        """Each lets the ask start by itself; empty if nothing that was tried does."""
+
+    def __init__(
+        self,
+        *,
+        trials: _abc.Iterable[Global___StartTrial] | None = ...,
+        complete: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "trials", b"trials"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanStartResponse: _TypeAlias = PlanStartResponse  # noqa: Y015
+
+@_typing.final
+class StartTrial(_message.Message):
+    """Changes with which the ask started on the copy."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGES_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    OTHERS_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    node_id: _builtins.str
+    """The node on which it started; empty for a new one."""
+    others: _builtins.int
+    """Asks that started before it."""
+    message: _builtins.str
+    """All this in one sentence."""
+    @_builtins.property
+    def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___StartChange]:
+        """In the order of the checks that stopped it; empty if it starts without any."""
+
+    def __init__(
+        self,
+        *,
+        changes: _abc.Iterable[Global___StartChange] | None = ...,
+        node_id: _builtins.str = ...,
+        others: _builtins.int = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "message", b"message", "node_id", b"node_id", "others", b"others"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartTrial: _TypeAlias = StartTrial  # noqa: Y015
+
+@_typing.final
+class StartChange(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class AmountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    KIND_FIELD_NUMBER: _builtins.int
+    HOLDER_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    AMOUNTS_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """"maximum": `holder` may have `amounts`. "running": `count` applications may run there. "freed-node":
+    the `count` allocations on node `name`, of size `amounts`, end. "new-node": there is one more node of
+    size `amounts`, otherwise like node `name`.
+    """
+    holder: _builtins.str
+    """"queue", or "user" or "group" with its `name` in the queue `path`; empty for nodes."""
+    name: _builtins.str
+    path: _builtins.str
+    count: _builtins.int
+    @_builtins.property
+    def amounts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """In bytes, milli-cores or counts."""
+
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        holder: _builtins.str = ...,
+        name: _builtins.str = ...,
+        path: _builtins.str = ...,
+        amounts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amounts", b"amounts", "count", b"count", "holder", b"holder", "kind", b"kind", "name", b"name", "path", b"path"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartChange: _TypeAlias = StartChange  # noqa: Y015
+
+@_typing.final
 class SetNodeSchedulableRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -104,6 +104,11 @@ class AdminStub(object):
                 request_serializer=licorne_dot_v1_dot_admin__pb2.PlanSubmissionRequest.SerializeToString,
                 response_deserializer=licorne_dot_v1_dot_admin__pb2.PlanSubmissionResponse.FromString,
                 _registered_method=True)
+        self.PlanStart = channel.unary_unary(
+                '/licorne.v1.Admin/PlanStart',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.PlanStartRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.PlanStartResponse.FromString,
+                _registered_method=True)
         self.SetNodeSchedulable = channel.unary_unary(
                 '/licorne.v1.Admin/SetNodeSchedulable',
                 request_serializer=licorne_dot_v1_dot_admin__pb2.SetNodeSchedulableRequest.SerializeToString,
@@ -258,6 +263,14 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PlanStart(self, request, context):
+        """What would let a waiting ask start at once: changes that were tried on a copy, with success. Nothing is
+        changed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SetNodeSchedulable(self, request, context):
         """Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
         as well: a node is schedulable if both allow it.
@@ -399,6 +412,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.PlanSubmission,
                     request_deserializer=licorne_dot_v1_dot_admin__pb2.PlanSubmissionRequest.FromString,
                     response_serializer=licorne_dot_v1_dot_admin__pb2.PlanSubmissionResponse.SerializeToString,
+            ),
+            'PlanStart': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlanStart,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.PlanStartRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.PlanStartResponse.SerializeToString,
             ),
             'SetNodeSchedulable': grpc.unary_unary_rpc_method_handler(
                     servicer.SetNodeSchedulable,
@@ -807,6 +825,33 @@ class Admin(object):
             '/licorne.v1.Admin/PlanSubmission',
             licorne_dot_v1_dot_admin__pb2.PlanSubmissionRequest.SerializeToString,
             licorne_dot_v1_dot_admin__pb2.PlanSubmissionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlanStart(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/PlanStart',
+            licorne_dot_v1_dot_admin__pb2.PlanStartRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.PlanStartResponse.FromString,
             options,
             channel_credentials,
             insecure,

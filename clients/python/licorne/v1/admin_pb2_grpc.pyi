@@ -71,6 +71,10 @@ class AdminStub:
     """What would happen if a configuration were applied now. Answered on a copy: nothing is changed."""
     PlanSubmission: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PlanSubmissionRequest, _admin_pb2.PlanSubmissionResponse]
     """The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed."""
+    PlanStart: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PlanStartRequest, _admin_pb2.PlanStartResponse]
+    """What would let a waiting ask start at once: changes that were tried on a copy, with success. Nothing is
+    changed.
+    """
     SetNodeSchedulable: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetNodeSchedulableRequest, _admin_pb2.SetNodeSchedulableResponse]
     """Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
     as well: a node is schedulable if both allow it.
@@ -143,6 +147,10 @@ class AdminAsyncStub(AdminStub):
     """What would happen if a configuration were applied now. Answered on a copy: nothing is changed."""
     PlanSubmission: _aio.UnaryUnaryMultiCallable[_admin_pb2.PlanSubmissionRequest, _admin_pb2.PlanSubmissionResponse]  # type: ignore[assignment]
     """The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed."""
+    PlanStart: _aio.UnaryUnaryMultiCallable[_admin_pb2.PlanStartRequest, _admin_pb2.PlanStartResponse]  # type: ignore[assignment]
+    """What would let a waiting ask start at once: changes that were tried on a copy, with success. Nothing is
+    changed.
+    """
     SetNodeSchedulable: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetNodeSchedulableRequest, _admin_pb2.SetNodeSchedulableResponse]  # type: ignore[assignment]
     """Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
     as well: a node is schedulable if both allow it.
@@ -290,6 +298,16 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.PlanSubmissionResponse, _abc.Awaitable[_admin_pb2.PlanSubmissionResponse]]:
         """The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed."""
+
+    @_abc_1.abstractmethod
+    def PlanStart(
+        self,
+        request: _admin_pb2.PlanStartRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.PlanStartResponse, _abc.Awaitable[_admin_pb2.PlanStartResponse]]:
+        """What would let a waiting ask start at once: changes that were tried on a copy, with success. Nothing is
+        changed.
+        """
 
     @_abc_1.abstractmethod
     def SetNodeSchedulable(

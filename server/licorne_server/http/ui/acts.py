@@ -70,6 +70,7 @@ ACTS: Mapping[str, Act] = {
         message="",
         needed="config",
     ),
+    "try": Act("PlanStart", pb.PlanStartRequest, pb.PlanStartResponse, message=""),
     "apply": Act(
         "UpdateConfiguration",
         pb.UpdateConfigurationRequest,

@@ -19,6 +19,7 @@ from licorne_core.config.schema import (
 from licorne_core.messages.plans import (
     ADDED,
     CHANGED,
+    NEW_NODE_ID,
     REMOVED,
     ConfigurationPlan,
     ConfigurationPlanRefused,
@@ -29,6 +30,8 @@ from licorne_core.messages.plans import (
     PlannedQueue,
     PlannedValue,
     PlannedVictim,
+    StartChange,
+    StartTrial,
     SubmissionPlan,
 )
 from licorne_core.values.errors import Problem
@@ -86,6 +89,15 @@ _submission = filled(
         "horizon_seconds": "horizon",
         "asks": ("asks", partial(map, _ask)),
         "victims": ("victims", partial(map, _victim)),
+    },
+)
+start_trial = filled(
+    pb.StartTrial,
+    StartTrial,
+    {
+        "message": StartTrial.text,
+        "node_id": lambda trial: "" if trial.node_id == NEW_NODE_ID else trial.node_id,
+        "changes": ("changes", partial(map, filled(pb.StartChange, StartChange))),
     },
 )
 

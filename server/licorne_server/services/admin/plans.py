@@ -1,5 +1,6 @@
-"""What-if plans of a configuration and of a submission, made on copies."""
+"""What-if plans of a configuration, of a submission and of a start, made on copies."""
 
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -11,18 +12,29 @@ from licorne.v1 import admin_pb2 as pb
 from licorne_core.config import SubmittedConfig, submitted
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import NewApplication, UpdateConfiguration
-from licorne_core.messages.plans import ConfigurationPlan, ConfigurationPlanRefused
+from licorne_core.messages.plans import (
+    FREED_NODE,
+    ConfigurationPlan,
+    ConfigurationPlanRefused,
+    StartTrial,
+    WaitingAskName,
+)
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Ask
-from licorne_core.values.errors import ConfigError, Problem, shown
-from licorne_core.values.ids import RmId
-from licorne_server.engine.copied_process import Spent
+from licorne_core.values.errors import ConfigError, NotFound, Problem, shown
+from licorne_core.values.ids import AllocationKey, AppId, RmId
+from licorne_server.engine.copied_process import Spent, apart
 from licorne_server.engine.copies import Copies
 from licorne_server.process.fair import TimeSlices
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.reloading import Changes
 from licorne_server.services.admin.acts import Rights
-from licorne_server.services.admin.messages import configuration_plan, refused_plan, submission_plan
+from licorne_server.services.admin.messages import (
+    configuration_plan,
+    refused_plan,
+    start_trial,
+    submission_plan,
+)
 from licorne_server.services.admin.submission_text import MAX_ASKS, read_submission_text
 from licorne_server.services.calls import Handler, unary_handler
 from licorne_server.store.configurations.thread import ConfigThread, Origin
@@ -41,7 +53,7 @@ _REFUSED = b"-"
 
 
 class PlanMethods:
-    """`PlanConfiguration` and `PlanSubmission`."""
+    """`PlanConfiguration`, `PlanSubmission` and `PlanStart`."""
 
     def __init__(
         self,
@@ -69,6 +81,7 @@ class PlanMethods:
         return {
             "PlanConfiguration": unary_handler(pb.PlanConfigurationRequest, self._configuration),
             "PlanSubmission": unary_handler(pb.PlanSubmissionRequest, self._submission),
+            "PlanStart": unary_handler(pb.PlanStartRequest, self._start),
         }
 
     async def _configuration(self, request: pb.PlanConfigurationRequest, context: Any) -> Message | bytes:
@@ -146,6 +159,24 @@ class PlanMethods:
             partial(_plan_submission, rm_id, new, asks),
             partial(self._rights.rm, request.rm_id, context),
         )
+
+    async def _start(self, request: pb.PlanStartRequest, context: Any) -> bytes:
+        self._rights.rm(request.rm_id, context)
+        for field in ("application_id", "allocation_key"):
+            if not getattr(request, field):
+                raise invalid_argument(f"{field} is empty", field)
+        peer = self._rights.access.caller(context).peer
+        name = WaitingAskName(
+            RmId(request.rm_id),
+            request.partition,
+            AppId(request.application_id),
+            AllocationKey(request.allocation_key),
+        )
+        check = partial(self._rights.rm, request.rm_id, context)
+        answer = await self._copies.ask(peer, name.rm_id, partial(_plan_start, name), check)
+        if answer.startswith(_PLANNED):
+            return answer.removeprefix(_PLANNED)
+        raise NotFound(answer.removeprefix(_REFUSED).decode())
 
     async def _described(self, request: pb.PlanSubmissionRequest, peer: str) -> pb.PlanSubmissionRequest:
         """Parse the submission text of a request.
@@ -236,3 +267,55 @@ def _plan_submission(
     """The plan; runs in a copy."""
     plan = scheduler.plan_submission(rm_id, new, asks, now, spent)
     return submission_plan(plan, new.app_id).SerializeToString()
+
+
+TRIAL_SECONDS = 1
+"""Seconds of CPU time after which a trial is ended."""
+
+TRIAL_PART = 0.1
+"""Share of them in which it has to find an answer."""
+
+
+def _plan_start(name: WaitingAskName, scheduler: Scheduler, now: float, spent: Spent) -> bytes:
+    """The trials, each in a copy of its own; runs in a copy.
+
+    What a search finds is confirmed in a fresh copy. A node is freed in one search, and added in another.
+    """
+
+    def search(spent: Spent, *, adds_node: bool) -> StartTrial:
+        return scheduler.plan_start(name, now, lambda: spent() / TRIAL_PART, adds_node=adds_node)
+
+    def confirm(found: StartTrial, spent: Spent) -> StartTrial:
+        return scheduler.plan_start(name, now, lambda: spent() / TRIAL_PART, changes=found.changes)
+
+    response = pb.PlanStartResponse(complete=True)
+    for adds_node in (False, True):
+        found = _tried(partial(search, adds_node=adds_node))
+        if isinstance(found, str):
+            return _REFUSED + found.encode()
+        trial = _tried(partial(confirm, found)) if found.starts else found
+        if isinstance(trial, StartTrial):
+            response.complete = response.complete and trial.complete
+            if trial.starts:
+                response.trials.append(start_trial(trial))
+        if found.starts and not any(change.kind == FREED_NODE for change in found.changes):
+            # No node was missing, so another one is no help.
+            break
+    return _PLANNED + response.SerializeToString()
+
+
+def _tried(work: Callable[[Spent], StartTrial]) -> StartTrial | str:
+    """The outcome of a trial in a copy of its own, or why there is none."""
+
+    def told(spent: Spent) -> bytes:
+        try:
+            return _PLANNED + pickle.dumps(work(spent))
+        except NotFound as error:
+            return _REFUSED + str(error).encode()
+
+    answer = apart(told, TRIAL_SECONDS)
+    if answer.startswith(_REFUSED):
+        return answer.removeprefix(_REFUSED).decode()
+    # Written a moment ago by a copy of this process.
+    trial: StartTrial = pickle.loads(answer.removeprefix(_PLANNED))
+    return trial

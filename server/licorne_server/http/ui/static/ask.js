@@ -9,6 +9,7 @@ import { to, toApp, toAsk, toNode, toQueue } from "./route.js";
 import { Standing } from "./standing.js";
 import { choosePartition, now } from "./store.js";
 import { table } from "./table.js";
+import { Tried } from "./tried.js";
 import { amount, brief, count, counted, humanText, reasonText, sortedNames, span, time } from "./units.js";
 import { when } from "./when.js";
 
@@ -26,21 +27,29 @@ const VERDICTS = {
 export function view([partition, app, key = ""]) {
   choosePartition(partition);
   const standing = new Standing(partition, app, key);
+  const tried = new Tried(partition, app);
   const detail = new Detail({
     partition, path: ofPartition(partition, "application", app, "explain"), query: { key },
-    render: (report) => [verdict(partition, report), checks(partition, report), waits(report) ? standing.node : null, victim(partition, report.victim)],
+    render: (report) => [verdict(partition, report), whatIsTried(tried, report), checks(partition, report), waits(report) ? standing.node : null, victim(partition, report.victim)],
   });
   return {
     title: key || `First ask of ${app}`, name: key, partition,
     crumbs: [[to("applications", [partition]), "Applications"], [toApp(partition, app), app]],
-    node: detail.node, command: commandLine("explain", app, key, ...ofThe(partition)), close: () => (detail.close(), standing.close()),
+    node: detail.node, command: commandLine("explain", app, key, ...ofThe(partition)), close: () => (detail.close(), standing.close(), tried.close()),
   };
 }
 
 const waits = (report) => ["pending", "waiting"].includes(report.verdict);
 
+const blockerOf = (report) => report.checks.find((check) => !check.passed);
+
+function whatIsTried(tried, report) {
+  const blocker = blockerOf(report);
+  return blocker && waits(report) ? tried.about(report, blocker) : null;
+}
+
 function verdict(partition, report) {
-  const blocker = report.checks.find((check) => !check.passed);
+  const blocker = blockerOf(report);
   const [word, tone] = blocker?.kind === "size" ? ["Waits in vain", "bad"] : VERDICTS[report.verdict] || [report.verdict, "plain"];
   const way = blocker && waits(report) ? wayOut(partition, blocker) : "";
   const ahead = [
@@ -136,25 +145,16 @@ function shortage(check, name) {
   return Number(check.requested[name] ?? 0) + Number(check.used[name] ?? 0) - Number(check.limit[name]);
 }
 
+/** What would let it through, for checks of which nothing can be tried. */
 function wayOut(partition, check) {
   const until = Number(check.until) / 1e6;
-  const short = Object.keys(check.limit).filter((name) => shortage(check, name) > 0 && Number(check.requested[name] ?? 0) > 0);
-  const needs = Object.fromEntries(short.map((name) => [name, shortage(check, name)]));
   switch (check.kind) {
-    case "size": return "a smaller ask, or higher limits wherever it says “at most”.";
     case "partition": return "the RM, once it has brought its nodes and nothing holds its partition any more.";
     case "application": return "an application that is in a state in which asks are looked at.";
     case "starting": return "its turn: applications of this queue start one after the other.";
     case "backoff": return until > now() ? `time: its back-off ends at ${time(until)}, in ${span(until - now())}.` : "time: its back-off is about to end.";
     case "hours": return until > now() ? `time: a new window begins at ${time(until)}, in ${span(until - now())}.` : "time: a new window is about to begin.";
-    case "running": return `an application of ${check.subject || "the same limit"} that ends, or a higher number of applications that may run.`;
-    case "user":
-    case "group":
-      return `${brief(needs)} less in use by ${check.subject}, or a limit higher by as much.`;
-    case "queue":
-      return `${brief(needs)} free in ${check.subject}, or a maximum higher by as much.`;
     case "predicates": return "the RM, which has been asked about nodes and has not answered yet.";
-    case "nodes": return nodesWayOut(check);
     case "backfill": return `a declared end before ${time(until)}, when ${check.subject || "another ask"} is planned to start, or room that it does not need.`;
     case "gang": return `the other members of the gang${until ? `, or the time-out of the placeholders at ${time(until)}` : ""}.`;
     case "topology": return topologyWayOut(partition, check);
@@ -169,12 +169,6 @@ function topologyWayOut(partition, check) {
   if (check.code === "ELASTIC_MAX") return "the end of a member of its gang.";
   const room = check.subject ? `more room in ${check.subject}, or in any other domain` : "more room for its members";
   return el("span", {}, `${room}. `, link(to("nodes", [partition]), "Free slots by domain"));
-}
-
-function nodesWayOut(check) {
-  const [most] = Object.entries(check.causes).sort(([, a], [, b]) => b - a);
-  const where = check.subject ? `room on ${check.subject}, the only node that it may go to` : "a node with room for all of it";
-  return most ? `${where}. Most nodes are out for one cause: ${most[0]} (${count(most[1])}).` : `${where}.`;
 }
 
 function victim(partition, record) {

@@ -1,0 +1,334 @@
+"""Trials for a waiting ask: changes with which it starts at once, as the copied core decides.
+
+A search finds changes step by step: the first obstacle is removed, the core decides, and the next obstacle
+follows. A maximum is raised by what is missing. If others then take that room, the maximum is removed, and
+what the queue uses when the ask starts is the maximum that is needed. For a lack of nodes, one node is freed
+or added. The search leaves a changed copy, so its changes are confirmed on another one, all at once.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from licorne_core.messages.commands import (
+    Hold,
+    NodeAction,
+    NodeUpdate,
+    ReleaseRequest,
+    SetHold,
+    UpdateAllocations,
+    UpdateNodes,
+)
+from licorne_core.messages.plans import (
+    FREED_NODE,
+    MAXIMUM,
+    NEW_NODE,
+    NEW_NODE_ID,
+    RUNNING,
+    Spent,
+    StartChange,
+    StartTrial,
+    WaitingAskName,
+)
+from licorne_core.messages.reasons import Check, LimitCheck, NodesCheck, QueueCheck, RunningCheck, SizeCheck
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.quotas import Quota, claimed
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.asks import AskClass
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import NodeId
+from licorne_core.values.resources import Items, Resources
+from licorne_core.views.explain import checks_before_nodes, subject_of
+from licorne_core.views.explain_checks import nodes_check
+from licorne_core.whatif.rehearsal import CopiedCore, Rehearsal
+
+MOST_CHANGES = 4
+"""Most changes of one search."""
+
+MOST_FREED = 200
+"""Most allocations on a node that is freed: nobody stops more for one ask."""
+
+AT_ONCE = 16
+"""Decisions of a turn, so that few are made after the ask has started."""
+
+
+def search_start(
+    scheduler: CopiedCore, name: WaitingAskName, now: float, spent: Spent, *, adds_node: bool
+) -> StartTrial:
+    """Search changes with which the ask starts at `now`, in unix seconds.
+
+    The scheduler is changed, so pass a copy. For lack of a node, one is added (`adds_node`) or freed.
+
+    Raises:
+        NotFound: there is no such pending ask.
+    """
+    return _Search(_Copy(scheduler, name, now, spent), adds_node=adds_node).found()
+
+
+def try_start(
+    scheduler: CopiedCore, name: WaitingAskName, changes: Sequence[StartChange], now: float, spent: Spent
+) -> StartTrial:
+    """Try whether the ask starts with all these changes; pass another copy than that of the search."""
+    copy = _Copy(scheduler, name, now, spent)
+    copy.carry_out(changes)
+    copy.run()
+    return copy.trial(changes)
+
+
+class _Copy:
+    """A copied core in which a waiting ask may start."""
+
+    def __init__(self, scheduler: CopiedCore, name: WaitingAskName, now: float, spent: Spent) -> None:
+        self._rehearsal = Rehearsal(scheduler, name.rm_id, now, spent, AT_ONCE)
+        partition = self._rehearsal.named(name.partition)
+        app = None if partition is None else partition.applications.get(name.app_id)
+        request = None if app is None else app.requests.get(name.key)
+        if partition is None or app is None or request is None or not request.is_pending:
+            raise NotFound(f"application {name.app_id} has no pending ask {name.key}")
+        self.partition, self.app, self.request = partition, app, request
+        self._looked = 0
+        self._at = -1  # place of the ask in the order of starts
+
+    def run(self) -> bool:
+        """Let the core decide without any time passing; True if the ask has started."""
+        self._rehearsal.settle(self._has_started)
+        return self._has_started()
+
+    def _has_started(self) -> bool:
+        placed = self._rehearsal.placed
+        for at in range(self._looked, len(placed)):
+            made = placed[at]
+            own = made.partition == self.partition.name and made.allocation.ask.app_id == self.app.app_id
+            if own and made.allocation.key == self.request.key:
+                self._at = at
+                break
+        self._looked = len(placed)
+        return self._at >= 0
+
+    def trial(self, changes: Sequence[StartChange]) -> StartTrial:
+        """The outcome so far."""
+        placed = self._rehearsal.placed
+        return StartTrial(
+            changes=tuple(changes),
+            node_id=placed[self._at].allocation.node_id if self._at >= 0 else "",
+            others=max(0, self._at),
+            complete=not self._rehearsal.is_cut_short,
+        )
+
+    @property
+    def started(self) -> int:
+        """Number of asks that have started."""
+        return len(self._rehearsal.placed)
+
+    def used_since(self, quota: Quota, begin: int) -> dict[str, int]:
+        """What has started in the quota from a place in the order on, up to the ask."""
+        used: dict[str, int] = {}
+        for made in self._rehearsal.placed[begin : self._at + 1]:
+            app = self.partition.applications.get(made.allocation.ask.app_id)
+            if app is not None and made.partition == self.partition.name and quota in app.quotas:
+                for name, value in made.allocation.ask.ask_class.items:
+                    used[name] = used.get(name, 0) + value
+        return used
+
+    def carry_out(self, changes: Sequence[StartChange]) -> None:
+        """Carry out changes; the core decides nothing meanwhile."""
+        with_hold, without = (
+            SetHold(rm_id=self._rehearsal.rm_id, hold=Hold.DEFECT, on=on) for on in (True, False)
+        )
+        self._rehearsal.carry_out(with_hold)
+        for change in changes:
+            if change.kind == NEW_NODE:
+                self._add_node(change)
+            elif change.kind == FREED_NODE:
+                self._free_node(self.partition.nodes.by_id[NodeId(change.name)])
+            else:
+                self.widen(self.quota_of(change), change)
+        # The end of a hold opens the blockers of what has changed.
+        self._rehearsal.carry_out(without)
+
+    def quota_of(self, change: StartChange) -> Quota:
+        """The quota of a change."""
+        who = (change.holder, change.name, change.path)
+        return next(quota for quota in self.app.quotas if (quota.kind, _name(quota), quota.path) == who)
+
+    def widen(self, quota: Quota, change: StartChange) -> None:
+        """Raise a maximum, or the number of applications that may run."""
+        if change.kind == RUNNING:
+            quota.max_applications = change.count
+        else:
+            quota.max = {**(quota.max or {}), **change.amounts}
+        self.note_widened(quota)
+
+    def note_widened(self, quota: Quota) -> None:
+        """Mark a quota that has more room."""
+        dirty = self.partition.dirty
+        if isinstance(quota, Queue) and quota.is_leaf:
+            dirty.mark_resized(quota)
+        elif isinstance(quota, Queue):
+            self.partition.tree.shares_stale = True
+        dirty.mark((quota,))
+
+    def _add_node(self, change: StartChange) -> None:
+        like = self.partition.nodes.by_id[NodeId(change.name)]
+        added = NodeUpdate(
+            node_id=NEW_NODE_ID,
+            action=NodeAction.CREATE,
+            partition=self.partition.name,
+            attributes=like.attributes,
+            capacity=change.amounts,
+        )
+        self._rehearsal.carry_out(UpdateNodes(rm_id=self._rehearsal.rm_id, nodes=[added]))
+
+    def _free_node(self, node: Node) -> None:
+        releases = [
+            ReleaseRequest(app_id=one.ask.app_id, key=one.key, partition=self.partition.name)
+            for one in node.allocations
+        ]
+        self._rehearsal.carry_out(UpdateAllocations(rm_id=self._rehearsal.rm_id, releases=releases))
+
+
+class _Search:
+    """Finds changes for an ask, in the order of its checks."""
+
+    def __init__(self, copy: _Copy, *, adds_node: bool) -> None:
+        self._copy = copy
+        self._adds_node = adds_node
+        self._changes: list[StartChange] = []
+        self._lifted: dict[int, tuple[int, Resources]] = {}
+        """Changes whose quota has no bound any more, with the asks started and the amounts used before."""
+
+    def found(self) -> StartTrial:
+        """The changes with which the ask has started, or those that were not enough."""
+        copy = self._copy
+        while not copy.run():
+            check = _first_failing(copy.partition, copy.app, copy.request)
+            step = None if check is None else self._step(check)
+            if step is None:
+                return copy.trial(self._changes)
+            step()
+        return copy.trial([self._needed(at) for at in range(len(self._changes))])
+
+    def _step(self, check: Check) -> Callable[[], None] | None:
+        """What is done about a check that fails; None for nothing."""
+        if isinstance(check, NodesCheck) or (isinstance(check, QueueCheck) and check.is_root):
+            if any(change.kind in (FREED_NODE, NEW_NODE) for change in self._changes):
+                return None
+            node = self._node_change()
+            return None if node is None else partial(self._begin, node)
+        if not isinstance(check, QueueCheck | LimitCheck | RunningCheck):
+            return None
+        change = _widened(check)
+        for at, former in enumerate(self._changes):
+            if _place(former) == _place(change):
+                # Others have taken the room.
+                return None if at in self._lifted else partial(self._lift, at, change)
+        return None if len(self._changes) >= MOST_CHANGES else partial(self._begin, change)
+
+    def _begin(self, change: StartChange) -> None:
+        self._changes.append(change)
+        self._copy.carry_out([change])
+
+    def _lift(self, at: int, change: StartChange) -> None:
+        """Let the quota have no bound of the kind of the change."""
+        copy = self._copy
+        quota = copy.quota_of(change)
+        names = self._changes[at].amounts.keys() | change.amounts.keys()
+        self._lifted[at] = (copy.started, {name: claimed(quota).get(name, 0) for name in names})
+        if change.kind == RUNNING:
+            quota.max_applications = 0
+        else:
+            quota.max = {name: value for name, value in (quota.max or {}).items() if name not in names}
+        copy.note_widened(quota)
+        copy.carry_out([])
+
+    def _needed(self, at: int) -> StartChange:
+        """The change, with the bound that the quota needs if it had none in the end."""
+        change = self._changes[at]
+        if at not in self._lifted:
+            return change
+        begin, before = self._lifted[at]
+        quota = self._copy.quota_of(change)
+        if change.kind == RUNNING:
+            return replace(change, count=quota.started_applications)
+        used = self._copy.used_since(quota, begin)
+        return replace(change, amounts={name: before[name] + used.get(name, 0) for name in sorted(before)})
+
+    def _node_change(self) -> StartChange | None:
+        """A node that is freed, or added; None for none that helps."""
+        ask_class, nodes = self._copy.request.ask.ask_class, self._copy.partition.nodes.by_id.values()
+        if self._adds_node:
+            return None if ask_class.required_node else _one_more(nodes, ask_class.items)
+        able = [node for node in nodes if _can_be_freed(node, ask_class)]
+        if not able:
+            return None
+        node = min(able, key=_cost)
+        size = {name: value for name, value in node.capacity.items() if value}
+        return StartChange(kind=FREED_NODE, name=node.node_id, amounts=size, count=len(node.allocations))
+
+
+def _one_more(nodes: Iterable[Node], items: Items) -> StartChange | None:
+    """A node like the most suitable one, and large enough; None without nodes."""
+    like = max(nodes, key=lambda node: _likeness(node, items), default=None)
+    if like is None:
+        return None
+    size = dict(like.capacity)
+    for name, value in items:
+        size[name] = max(value, size.get(name, 0))
+    return StartChange(kind=NEW_NODE, name=like.node_id, amounts=size)
+
+
+def _first_failing(partition: Partition, app: Application, request: Request) -> Check | None:
+    """The first check that the ask fails, without its size, which other checks measure as well."""
+    for check in checks_before_nodes(partition.check_context, subject_of(app, request)):
+        if not check.passed and not isinstance(check, SizeCheck):
+            return check
+    nodes = nodes_check(partition, request)
+    return None if nodes.passed else nodes
+
+
+def _widened(check: QueueCheck | LimitCheck | RunningCheck) -> StartChange:
+    """A bound that is as high as the check needs."""
+    if isinstance(check, RunningCheck):
+        name = "" if check.kind == "queue" else check.name
+        count = check.running + 1
+        return StartChange(kind=RUNNING, holder=check.kind, name=name, path=check.queue, count=count)
+    most = check.max or {}
+    amounts = {name: most.get(name, 0) + value for name, value in check.short.items()}
+    if isinstance(check, QueueCheck):
+        return StartChange(kind=MAXIMUM, holder="queue", path=check.queue, amounts=amounts)
+    return StartChange(kind=MAXIMUM, holder=check.kind, name=check.name, path=check.queue, amounts=amounts)
+
+
+def _place(change: StartChange) -> tuple[str, str, str, str]:
+    return change.kind, change.holder, change.name, change.path
+
+
+def _name(quota: Quota) -> str:
+    """Name of the quota in a change: that of a queue is its path."""
+    return "" if quota.kind == "queue" else quota.name
+
+
+def _can_be_freed(node: Node, ask_class: AskClass) -> bool:
+    """True if the ask may go to the node once the allocations there have ended."""
+    if ask_class.required_node not in (None, node.node_id) or node.is_refused(ask_class):
+        return False
+    if not node.schedulable and ask_class.required_node is None:
+        return False
+    occupied, capacity = node.occupied, node.capacity
+    fits = all(capacity.get(name, 0) - occupied.get(name, 0) >= value for name, value in ask_class.items)
+    return fits and 0 < len(node.allocations) <= MOST_FREED
+
+
+def _cost(node: Node) -> tuple[bool, int, str]:
+    """Cheapest first: no reservation of others, and few allocations."""
+    return bool(node.reservations), len(node.allocations), node.node_id
+
+
+def _likeness(node: Node, items: Items) -> tuple[int, tuple[int, ...], str]:
+    """Greatest for the node that has most of the wanted types in full, and most of them."""
+    amounts = [node.capacity.get(name, 0) for name, _ in items]
+    enough = sum(have >= value for have, (_, value) in zip(amounts, items, strict=True))
+    return enough, tuple(amounts), node.node_id

@@ -1,0 +1,104 @@
+"""Changes with which a waiting ask starts, each confirmed on a copy of its own."""
+
+from copy import deepcopy
+
+import pytest
+
+from licorne_core.messages.plans import StartTrial, WaitingAskName
+from licorne_core.values.ids import AllocationKey, AppId, RmId
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver
+
+QUEUES = (
+    "[{name: a, resources: {max: {vcore: 4m}}}, {name: b}, {name: one, maxapplications: 1}, "
+    "{name: limited, limits: [{limit: all, users: [ann], maxresources: {vcore: 2m}}]}]"
+)
+REST = "preemption: {enabled: false}"
+
+
+def begun(*sizes: int, running: tuple[str, int] = ("root.b", 1)) -> Driver:
+    """A core with nodes of these sizes in milli-cores, and an allocation of 1 milli-core on each or more."""
+    driver = Driver()
+    driver.do(register(config(QUEUES, rest=REST)))
+    driver.do(nodes(*(node(f"n{at}", vcore=size) for at, size in enumerate(sizes))))
+    queue, count = running
+    driver.do(apps(app("old", queue)), asks(*(ask("old", f"k{at}", vcore=1) for at in range(count))))
+    return driver
+
+
+def outcomes(driver: Driver, app_id: str, key: str) -> list[str]:
+    """The confirmed trials, the one that frees a node first."""
+    name = WaitingAskName(RmId("rm1"), "default", AppId(app_id), AllocationKey(key))
+    confirmed: list[StartTrial] = []
+    for adds_node in (False, True):
+        found = deepcopy(driver.scheduler).plan_start(name, driver.now, adds_node=adds_node)
+        assert found.complete
+        trial = deepcopy(driver.scheduler).plan_start(name, driver.now, changes=found.changes)
+        assert trial.starts == found.starts
+        if trial.starts and trial not in confirmed:
+            confirmed.append(trial)
+    return [trial.text() for trial in confirmed]
+
+
+CASES = {
+    "a maximum is raised by what is missing": (
+        ((10,), ("root.a", 3)),
+        ("root.a", [2]),
+        ["with the maximum of queue root.a at vcore=5m it starts at once on n0"],
+    ),
+    "others are ahead of it": (
+        ((20,), ("root.a", 3)),
+        ("root.a", [2, 3, 1, 2]),
+        ["with the maximum of queue root.a at vcore=11m it starts at once on n0, after 2 other asks"],
+    ),
+    "a smaller ask passes those ahead of it": (
+        ((20,), ("root.a", 4)),
+        ("root.a", [3, 1]),
+        ["with the maximum of queue root.a at vcore=5m it starts at once on n0"],
+    ),
+    "a limit of a user": (
+        ((10,), ("root.limited", 2)),
+        ("root.limited", [1]),
+        ["with the limit of user ann in queue root.limited at vcore=3m it starts at once on n0"],
+    ),
+    "applications that run": (
+        ((10,), ("root.one", 1)),
+        ("root.one", [1]),
+        ["with 2 running applications allowed for queue root.one it starts at once on n0"],
+    ),
+    "the nodes are full": (
+        ((3, 4), ("root.b", 7)),
+        ("root.b", [2]),
+        [
+            "with node n0 free of its 3 allocations it starts at once on n0",
+            "with one more node of vcore=4m it starts at once on the new node",
+        ],
+    ),
+    "a maximum and a node too small": (
+        ((10,), ("root.a", 1)),
+        ("root.a", [12]),
+        [
+            (
+                "with the maximum of queue root.a at vcore=13m and one more node of vcore=12m "
+                "it starts at once on the new node"
+            ),
+        ],
+    ),
+    "others would take the node": (((4,), ("root.b", 4)), ("root.b", [4, 4]), []),
+    "a node too small": (
+        ((4,), ("root.b", 1)),
+        ("root.b", [5]),
+        ["with one more node of vcore=5m it starts at once on the new node"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("world", "wanted", "told"), CASES.values(), ids=CASES)
+def test_an_ask_starts_with_what_is_said(
+    world: tuple[tuple[int, ...], tuple[str, int]], wanted: tuple[str, list[int]], told: list[str]
+) -> None:
+    """The last of the asks starts with each of the changes, and nothing is said that was not tried."""
+    driver = begun(*world[0], running=world[1])
+    queue, sizes = wanted
+    driver.do(apps(app("new", queue)), asks(*(ask("new", f"w{at}", vcore=s) for at, s in enumerate(sizes))))
+    assert outcomes(driver, "new", f"w{len(sizes) - 1}") == told
