@@ -33,9 +33,6 @@ DEEPER = 4
 """Indentation of the rest of a broken line."""
 
 _DEFAULT = "default"
-CHANGED = "changed"
-PROPERTY = "property "
-"""What the name of a value begins with that queues below inherit."""
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -114,24 +111,24 @@ def _queues(queues: Iterable[PlannedQueue]) -> Iterator[Iterable[str]]:
     """Queues with what changes in each. A property is told where it stands, not where it is inherited."""
     changes: dict[tuple[str, str], set[tuple[str, str, str]]] = {}
     heirs = 0
-    for queue in sorted(queues, key=lambda one: (one.partition, one.path)):
-        all_values = {(value.name, value.before, value.after) for value in queue.values}
-        changes[queue.partition, queue.path] = all_values
+    for queue in queues:
+        mine = {(value.name, value.before, value.after) for value in queue.values}
+        changes[queue.partition, queue.path] = mine
         above = changes.get((queue.partition, queue.path.rpartition(".")[0]), set())
-        inherited = {value for value in all_values & above if value[0].startswith(PROPERTY)}
-        if inherited and inherited == all_values and queue.change == CHANGED and not queue.over_max:
+        inherited = {value for value in mine & above if value[0].startswith("property ")}
+        if mine and mine == inherited and not queue.over_max:
             heirs += 1
         else:
             yield queue_lines(queue, inherited)
     if heirs:
-        yield [f"{CHANGED:<9} {counted(heirs, 'more queue')}, by the same properties, which they inherit"]
+        yield [f"changed   {counted(heirs, 'more queue')}, by the same properties, which they inherit"]
 
 
 def queue_lines(queue: PlannedQueue, inherited: Collection[tuple[str, str, str]] = ()) -> Iterator[str]:
     """A queue, and below it its changes, without those that are `inherited`."""
     apps = f", {counted(queue.applications, 'application')}" if queue.applications else ""
     yield f"{queue.change:<9} {_placed(queue.path, queue.partition)}{apps}"
-    if queue.change == CHANGED:
+    if queue.change == "changed":
         for value in queue.values:
             if (value.name, value.before, value.after) in inherited:
                 continue

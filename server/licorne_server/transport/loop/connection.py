@@ -215,25 +215,12 @@ class Connection(asyncio.BufferedProtocol):
             self._loop.call_soon(self._flush)
 
     def _flush(self, *, ends: bool = False) -> None:
+        """Write queued bytes, unless the peer does not read; with `ends`, the remaining bytes in any case."""
         self._is_flushing = False
-        if self._is_closing:
-            return
-        if not self.is_waiting:
+        if not (self._is_closing or self.is_waiting):
             self._carry_out(self._http2.advance)
             if self._http2.has_more:
                 self._wait()
-        self._write(ends)
-
-    def _carry_out(self, step: Callable[[], list[tuple[int, int, Any]]]) -> None:
-        """Run a step, and process its events. A failure ends only this connection."""
-        try:
-            self.streams.carry_out(step())
-        except Exception as error:
-            log.exception("connection failed", peer=self.streams.peer, error=str(error))
-            self.abort()
-
-    def _write(self, ends: bool) -> None:
-        """Write queued bytes, unless the peer does not read; with `ends`, the remaining bytes in any case."""
         transport = self._transport
         if transport is None or self._is_closing or transport.is_closing():
             return
@@ -246,6 +233,14 @@ class Connection(asyncio.BufferedProtocol):
                 self._soon()
         if self._http2.closed:
             self._end()
+
+    def _carry_out(self, step: Callable[[], list[tuple[int, int, Any]]]) -> None:
+        """Run a step, and process its events. A failure ends only this connection."""
+        try:
+            self.streams.carry_out(step())
+        except Exception as error:
+            log.exception("connection failed", peer=self.streams.peer, error=str(error))
+            self.abort()
 
 
 def peer_name(where: Any) -> str:
