@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from licorne.v1.admin_pb2 import (
     DefaultedValue,
@@ -24,6 +25,8 @@ from licorne_cli.output.text import (
     shorten,
     terminal_width,
 )
+
+T = TypeVar("T", PlannedAsk, PlannedVictim)
 
 SHOWN = 20
 """Limit of lines for each list; the others are counted."""
@@ -69,7 +72,7 @@ def configuration_lines(rm_id: str, plan: PlanConfigurationResponse) -> Iterator
     yield from _section("queues", counts.queues, _queues(plan.queues))
     exceeded = ([limit_line(limit)] for limit in plan.exceeded_limits)
     yield from _section("limits exceeded", counts.exceeded_limits, exceeded)
-    yield from _section("victims", counts.victims, ([victim_line(v)] for v in plan.victims))
+    yield from _section("victims", counts.victims, _grouped(plan.victims, _loss, victims_line))
     yield from _section("asks placed", counts.placed, _grouped(plan.placed, _place, _placed_line))
     yield from _section(
         "asks blocked by another check",
@@ -92,8 +95,7 @@ def submission_lines(plan: PlanSubmissionResponse) -> Iterator[str]:
     waits = [ask for ask in plan.asks if not ask.node_id]
     yield from _section("asks placed", len(placed), _grouped(placed, _place, _placed_line))
     yield from _section("asks that wait", len(waits), _grouped(waits, _wait, _waiting_line))
-    victims = ([victim_line(victim)] for victim in plan.victims)
-    yield from _section("victims", len(plan.victims), victims)
+    yield from _section("victims", len(plan.victims), _grouped(plan.victims, _loss, victims_line))
 
 
 def horizon(*, complete: bool, seconds: float, holds: Sequence[str] = ()) -> str:
@@ -155,31 +157,38 @@ def limit_line(limit: ExceededLimit) -> str:
     return f"{printable(who)} in {_placed(limit.queue, limit.partition)}: {', '.join(parts)}{already}"
 
 
-def victim_line(victim: PlannedVictim) -> str:
-    """A victim: queue, node, size, reason and time."""
+def victims_line(victims: Sequence[PlannedVictim]) -> str:
+    """Equal victims: queue, nodes, size, reason and time."""
+    first = victims[0]
     whom = {
         "quota": "its queue has more than its maximum",
         "partition-removed": "its partition is removed",
-    }.get(victim.rule, "")
+    }.get(first.rule, "")
     if not whom:
-        whom = f"for {victim.for_application_id}/{victim.for_allocation_key}"
-    name = f"{victim.application_id}/{victim.allocation_key}"
-    size = human_resources(victim.resource)
+        whom = f"for {first.for_application_id}/{first.for_allocation_key}"
+    name = f"{first.application_id}/{first.allocation_key}"
+    more = f" and {len(victims) - 1} like it" if len(victims) > 1 else ""
+    size = human_resources(first.resource)
     return (
-        f"{printable(name)} of {_placed(victim.queue, victim.partition)} on {printable(victim.node_id)} "
-        f"({size}){_after(victim.seconds)}: {printable(whom)}"
+        f"{printable(name)}{more} of {_placed(first.queue, first.partition)} on {_nodes(victims)} "
+        f"({size}){_after(first.seconds)}: {printable(whom)}"
     )
 
 
-def _placed_line(asks: Sequence[PlannedAsk]) -> str:
-    first = asks[0]
-    nodes = Counter(ask.node_id for ask in asks)
+def _nodes(items: Sequence[PlannedAsk] | Sequence[PlannedVictim]) -> str:
+    """The nodes with most of the items, and the number of the others."""
+    nodes = Counter(item.node_id for item in items)
     shown = [
         printable(node) if count == 1 else f"{printable(node)} x{count}"
         for node, count in nodes.most_common(NODES_SHOWN)
     ]
     more = f" and {len(nodes) - NODES_SHOWN} more" if len(nodes) > NODES_SHOWN else ""
-    return f"{_of_app(first)}: {counted(len(asks), 'ask')} on {', '.join(shown)}{more}{_after(first.seconds)}"
+    return f"{', '.join(shown)}{more}"
+
+
+def _placed_line(asks: Sequence[PlannedAsk]) -> str:
+    first = asks[0]
+    return f"{_of_app(first)}: {counted(len(asks), 'ask')} on {_nodes(asks)}{_after(first.seconds)}"
 
 
 def _blocked_line(asks: Sequence[PlannedAsk]) -> str:
@@ -211,6 +220,12 @@ def _wait(ask: PlannedAsk) -> tuple[object, ...]:
     return ask.code, ask.message.partition("; ")[0]
 
 
+def _loss(victim: PlannedVictim) -> tuple[object, ...]:
+    size = human_resources(victim.resource)
+    where = (victim.partition, victim.application_id, victim.queue, size, victim.seconds)
+    return (*where, victim.rule, victim.for_application_id, victim.for_allocation_key)
+
+
 def _of_app(ask: PlannedAsk) -> str:
     return f"{printable(ask.application_id)} in {_placed(ask.queue, ask.partition)}"
 
@@ -226,14 +241,12 @@ def _after(seconds: float) -> str:
 
 
 def _grouped(
-    asks: Iterable[PlannedAsk],
-    key: Callable[[PlannedAsk], tuple[object, ...]],
-    line: Callable[[Sequence[PlannedAsk]], str],
+    items: Iterable[T], key: Callable[[T], tuple[object, ...]], line: Callable[[Sequence[T]], str]
 ) -> Iterator[list[str]]:
-    """A line for each group of equal asks, in the order of their first asks."""
-    groups: dict[tuple[object, ...], list[PlannedAsk]] = {}
-    for ask in asks:
-        groups.setdefault(key(ask), []).append(ask)
+    """A line for each group of equal asks or victims, in the order of their first ones."""
+    groups: dict[tuple[object, ...], list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
     return ([line(group)] for group in groups.values())
 
 

@@ -6,6 +6,8 @@ import { to, toApp, toAsk, toQueue } from "./route.js";
 import { sortedTable } from "./table.js";
 import { amount, brief, count, counted, humanText, span } from "./units.js";
 
+// Nodes that one row names.
+const MOST_NODES = 3;
 const TONES = { added: "good", draining: "warn", removed: "bad", changed: "plain" };
 const after = ({ seconds }) => (seconds ? `after ${span(seconds * 1000)}` : "at once");
 const ask = (row) => link(toAsk(row.partition, row.applicationId, row.allocationKey), row.allocationKey, { class: "name" });
@@ -13,7 +15,7 @@ const queue = (row) => link(toQueue(row.partition, row.queue), row.queue);
 const own = (make, name, more = {}) => ({ name, value: make, cell: make, ...more });
 
 const ASKS = [
-  { name: "Ask", value: (row) => row.allocationKey, cell: ask },
+  { name: "Ask", value: (row) => row.allocationKey, cell: (row) => el("span", {}, ask(row), row.like > 1 ? ` and ${count(row.like - 1)} like it` : "") },
   { name: "Queue", value: (row) => row.queue, cell: queue },
   { name: "Size", cell: (row) => brief(row.resource) },
 ];
@@ -35,9 +37,24 @@ export function shownPlan(plan) {
   ].filter(Boolean);
 }
 
+/** One row for all that the plan says the same of but the name and the node: the first, with their number. */
+function grouped(rows, ...names) {
+  const groups = new Map();
+  for (const row of rows) {
+    const key = JSON.stringify(["partition", "applicationId", "queue", "resource", "seconds", ...names].map((name) => row[name]));
+    const group = groups.get(key) ?? { ...row, like: 0, nodes: new Set() };
+    groups.set(key, group);
+    group.like += 1;
+    group.nodes.add(row.nodeId);
+  }
+  return [...groups.values()];
+}
+
+const nodesOf = ({ nodes }) => [...nodes].slice(0, MOST_NODES).join(", ") + (nodes.size > MOST_NODES ? ` and ${count(nodes.size - MOST_NODES)} more` : "");
+
 function part(title, rows, total, columns, name) {
   if (!rows.length) return [];
-  const left = total - rows.length;
+  const left = total - rows.reduce((sum, { like = 1 }) => sum + like, 0);
   return [el("h3", { text: title }), sortedTable(title, columns, rows, `plan-${name}`), left > 0 ? note(`and ${count(left)} more`) : null];
 }
 
@@ -66,7 +83,7 @@ function valueText({ name, before, after: now }) {
 }
 
 function victims(plan) {
-  return part("Stopped", plan.victims, plan.counts.victims, [
+  return part("Stopped", grouped(plan.victims, "rule", "forApplicationId"), plan.counts.victims, [
     ...ASKS,
     { name: "When", value: (row) => row.seconds, cell: after },
     { name: "Rule", kind: "bare", value: (row) => row.rule, cell: (row) => badge(row.rule) },
@@ -76,10 +93,10 @@ function victims(plan) {
 
 function asks(plan) {
   return [
-    ...part("Placed", plan.placed, plan.counts.placed, [
-      ...ASKS, { name: "When", value: (row) => row.seconds, cell: after }, { name: "Node", value: (row) => row.nodeId, cell: (row) => row.nodeId || "–" },
+    ...part("Placed", grouped(plan.placed), plan.counts.placed, [
+      ...ASKS, { name: "When", value: (row) => row.seconds, cell: after }, { name: "Node", value: (row) => row.nodeId, cell: (row) => nodesOf(row) || "–" },
     ], "placed"),
-    ...part("Wait for something else", plan.blocked, plan.counts.blocked, [
+    ...part("Wait for something else", grouped(plan.blocked, "codeBefore", "code"), plan.counts.blocked, [
       ...ASKS,
       { name: "Now", value: (row) => row.codeBefore, cell: (row) => (row.codeBefore ? codeInWords(row.codeBefore) : "nothing") },
       { name: "Then", kind: "sentence", value: (row) => row.code, cell: (row) => (row.message ? humanText(row.message) : "–") },
