@@ -9,7 +9,13 @@ from typing import Any, Protocol, TypeVar
 
 import grpc
 
-from licorne.v1.state_pb2 import ListPartitionsRequest, ListRmsRequest, Partition, ResourceManager
+from licorne.v1.state_pb2 import (
+    ListPartitionsRequest,
+    ListQueuesRequest,
+    ListRmsRequest,
+    Partition,
+    ResourceManager,
+)
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.contexts import ContextError
 from licorne_cli.connection.errors import reason_of
@@ -337,6 +343,25 @@ def suggesting(name: str, names: Callable[[], Iterable[str]]) -> Iterator[None]:
         if not meant:
             raise
         raise NotFoundError(f"{printable(error.details() or '')}{meant}") from None
+
+
+def queue_names(stub: StateStub, args: argparse.Namespace) -> Iterator[str]:
+    """The queues of all partitions that the arguments may mean."""
+    for partition in [chosen_partition(stub, args)] if args.partition else partitions_of(stub, args):
+        for page in pages(stub.ListQueues, ListQueuesRequest(partition=partition), args.timeout):
+            yield from (queue.path for queue in page.queues)
+
+
+def check_queue(stub: StateStub, args: argparse.Namespace) -> None:
+    """Check the queue by which a list was filtered that is empty.
+
+    Raises:
+        NotFoundError: there is no such queue.
+    """
+    known = list(islice(queue_names(stub, args), MOST_COMPARED)) if args.queue else [""]
+    if args.queue not in known and len(known) < MOST_COMPARED:
+        meant = did_you_mean(args.queue, known)
+        raise NotFoundError(f"queue {printable(args.queue)} not found{meant}")
 
 
 def explain_failure(args: argparse.Namespace, error: grpc.RpcError) -> int:

@@ -23,7 +23,7 @@ from licorne_cli.failures import RefusedError, UsageError
 from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
 from licorne_cli.output.listing import Column, Listing
 from licorne_cli.output.text import NOTHING, counted, human_resources, printable, say
-from licorne_cli.parsing.parser import revision
+from licorne_cli.parsing.parser import did_you_mean, revision
 
 EXAMPLES = (
     ("licorne budgets", "all of them, and what each RM has"),
@@ -112,9 +112,9 @@ def listed_budgets(stub: StateStub, args: argparse.Namespace, _partition: str) -
     ]
 
 
-def missing(name: str, _budgets: Sequence[Budget], _args: argparse.Namespace, _partition: str) -> str:
+def missing(name: str, budgets: Sequence[Budget], _args: argparse.Namespace, _partition: str) -> str:
     """The message for an unknown budget."""
-    return f"budget {printable(name)} not found"
+    return f"budget {printable(name)} not found{did_you_mean(name, (one.name for one in budgets))}"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

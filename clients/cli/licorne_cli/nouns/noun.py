@@ -19,9 +19,11 @@ from licorne_cli.connection.channel import (
     DEFAULT_PARTITION,
     MOST_COMPARED,
     add_connection_arguments,
+    check_queue,
     chosen_partition,
     no_rm,
     partitions_meant,
+    queue_names,
     suggesting,
     with_channel,
 )
@@ -204,7 +206,11 @@ class Noun(Generic[T]):
         Raises:
             NotFoundError: there is no item of that name.
         """
-        everything = list(self.items(stub, args, partition))
+        queue = getattr(args, "queue", "") if self.partitioned else ""
+        with suggesting(queue, lambda: queue_names(stub, args)):
+            everything = list(self.items(stub, args, partition))
+        if queue and not everything:
+            check_queue(stub, args)
         items = [item for item in everything if not name or self.is_named(self.listing.name_of(item), name)]
         if name and not items:
             raise NotFoundError(self.not_found(name, everything, args, partition))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from licorne.v1.state_pb2 import ListReasonsRequest, ListReasonsResponse, ReasonCause, ReasonQueue, WaitReason
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import chosen_partition, partitions_of
+from licorne_cli.connection.channel import check_queue, chosen_partition, partitions_of
 from licorne_cli.output.text import (
     DATA_FORMS,
     human_resources,
@@ -42,6 +42,8 @@ SUBJECTS: Mapping[str, str] = {
 def show_reasons(stub: StateStub, args: argparse.Namespace) -> None:
     """Print why all asks wait that the arguments mean."""
     answer = reasons_of(stub, args, args.queue)
+    if not answer.asks:
+        check_queue(stub, args)
     if args.output in DATA_FORMS:
         print_data(to_plain(answer), args.output)
         return

@@ -21,7 +21,7 @@ from licorne_cli.output.text import (
     printable,
     to_plain,
 )
-from licorne_cli.parsing.parser import MAX_DIGITS, size
+from licorne_cli.parsing.parser import MAX_DIGITS, did_you_mean, size
 
 EXAMPLES = (
     ("licorne topology", "all domains, with slots for the first topology gang that waits"),
@@ -117,7 +117,9 @@ def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
     answer = whole_topology(stub, args, partition)
     domains = [one for one in answer.domains if is_inside(one.path, args.name)]
     if args.name and not domains:
-        raise NotFoundError(f"domain {printable(args.name)} not found in partition {printable(partition)}")
+        meant = did_you_mean(args.name, (one.path for one in answer.domains))
+        where = printable(partition)
+        raise NotFoundError(f"domain {printable(args.name)} not found in partition {where}{meant}")
     if args.output in DATA_FORMS:
         beside = {"levels": to_plain(answer.levels), "shape": to_plain(answer.shape)}
         beside["unasked"] = answer.unasked

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from licorne.v1.state_pb2 import USAGE_OF_GROUPS, USAGE_OF_USERS, ListUsageRequest, QueueUsage, Usage
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import pages
+from licorne_cli.connection.channel import chosen_partition, pages, partitions_of, suggesting
 from licorne_cli.nouns.noun import Noun
 from licorne_cli.output.listing import Column, Listing
 from licorne_cli.output.shares import decayed, decayed_key
@@ -78,8 +78,14 @@ def found_usages(stub: StateStub, args: argparse.Namespace, partition: str) -> I
 
 def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
     """Print users or groups; the server knows a name, or refuses it."""
-    del name
-    (replace(NOUN, listing=GROUPS) if args.groups else NOUN).print(stub, args)
+    everybody = argparse.Namespace(**{**vars(args), "name": ""})
+
+    def names() -> Iterator[str]:
+        for partition in [chosen_partition(stub, args)] if args.partition else partitions_of(stub, args):
+            yield from (usage.name for usage in found_usages(stub, everybody, partition))
+
+    with suggesting(name, names):
+        (replace(NOUN, listing=GROUPS) if args.groups else NOUN).print(stub, args)
 
 
 NOUN = Noun(listing=USERS, about="only this one", items=found_usages, filters=add_filters, show=show)
