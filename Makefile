@@ -307,24 +307,29 @@ examples: install ## the RMs of clients/examples whose toolchain is here, agains
 	else echo 'examples: cpp is left out, as it needs g++, protoc, grpc_cpp_plugin and pkg-config grpc++'; fi
 
 example-go: install ## the example in Go
+	@echo 'building $@: up to some minutes the first time ...'
 	@cd $(EXAMPLES)/go && go vet ./... && go build -o $(CURDIR)/build/example-go .
 	@$(PLAY) go build/example-go
 
 example-java: install ## the example in Java; needs Maven
+	@echo 'building $@: up to some minutes the first time ...'
 	@cd $(EXAMPLES)/java && mvn --quiet --batch-mode package
 	@$(PLAY) java java -cp '$(EXAMPLES)/java/target/example.jar:$(EXAMPLES)/java/target/dependency/*' dev.licorne.example.Main
 
 example-typescript: install ## the example in TypeScript; needs npm
+	@echo 'building $@: up to some minutes the first time ...'
 	@cd $(EXAMPLES)/typescript && npm install --no-save --ignore-scripts --silent --no-audit --no-fund && npm run --silent build
 	@$(PLAY) typescript node $(EXAMPLES)/typescript/dist/main.js
 
 example-rust: install ## the example in Rust; needs cargo
+	@echo 'building $@: up to some minutes the first time ...'
 	@cd $(EXAMPLES)/rust && CARGO_PROFILE_DEV_DEBUG=0 cargo build --quiet --locked --target-dir '$(RUST_TARGET)'
 	@$(PLAY) rust '$(RUST_TARGET)/debug/licorne-example'
 
 CPP := build/example-cpp
 
 example-cpp: install ## the example in C++, over si.v1 alone; needs g++, protoc and gRPC's package for C++
+	@echo 'building $@: up to some minutes the first time ...'
 	@mkdir -p $(CPP)
 	@protoc -I proto --cpp_out=$(CPP) --grpc_out=$(CPP) --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin) \
 	  proto/licorne/si/v1/si.proto
