@@ -16,6 +16,7 @@ from conformance.scenario import Scenario, Step
 from licorne.v1.admin_pb2 import DrainMemberRequest, ListMembersRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from support.coordination.etcd import EtcdServer
+from support.core.builders import config
 from support.docs.pages import ROOT
 from support.patience import PATIENCE
 from support.server.server_process import ForkedServer
@@ -23,11 +24,7 @@ from support.server.settings_file import settings_file
 
 QUICK = {"initial_ms": 20, "maximum_ms": 200}
 """How soon peers connect again: a scenario breaks connections more often than real life."""
-QUEUES = """
-partitions:
-  - name: default
-    queues: [{name: root, submitacl: '*', queues: [{name: default}]}]
-"""
+QUEUES = config("[{name: default}]")
 """The queues of a peer whose scenario does not name any."""
 FILES = ROOT / "tests" / "data" / "tls"
 MUTUAL = (

@@ -3,11 +3,13 @@
 import resource
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
 
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
 from licorne_server.reads import members as reads
@@ -16,6 +18,10 @@ from licorne_server.telemetry.logs import levels
 from licorne_server.testing import VirtualClock
 from support.patience import PATIENCE
 from support.peers.shim import Call, RawSession, Shim, ask, connected, new_allocations, serving
+
+if TYPE_CHECKING:
+    from licorne.v1.admin_pb2_grpc import AdminAsyncStub
+    from licorne.v1.state_pb2_grpc import StateAsyncStub
 
 WAITS = (
     (passing, "CONNECT_SECONDS"),
@@ -60,6 +66,18 @@ async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
     """A connection to it."""
     async with connected(server) as channel:
         yield channel
+
+
+@pytest.fixture
+def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
+    """The service of readers."""
+    return StateStub(channel)
+
+
+@pytest.fixture
+def admin(channel: grpc.aio.Channel) -> "AdminAsyncStub":
+    """The service of operators."""
+    return AdminStub(channel)
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ print(json.dumps({
 
 def copied(names: tuple[str, ...], copy: Path) -> None:
     """A copy of the server without these rooms, as it would be installed."""
-    shutil.copytree(SERVER, copy / "licorne_server", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    shutil.copytree(SERVER, copy / "licorne_server", ignore=shutil.ignore_patterns("*.so"))
     entries = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
     for name in names:
         room = ROOMS[name]

@@ -22,18 +22,12 @@ from soak.plain_rm import PlainRm
 from soak.rm import SoakRm, compare
 from support.coordination.backends import until, watching
 from support.coordination.etcd import EtcdServer
+from support.core.builders import config
 from support.patience import PATIENCE
 from support.server.server_process import ForkedServer, ServerProcess
 from support.server.settings_file import settings_file
 
-CONFIG = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: "*"
-        queues: [{name: work}]
-"""
+CONFIG = config("[{name: work}]")
 PREFIX = "chaos"
 LEASE = 3.0
 """Seconds of a member's lease."""

@@ -14,21 +14,12 @@ from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from soak.ledger import VCORE, SoakFailed
 from soak.rm import QUEUE, SMALL, SoakRm, compare
+from support.core.builders import config
 from support.patience import PATIENCE
 from support.server.reports import read_books
 from support.server.server_process import ServerProcess
 
-CONFIG = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: "*"
-        queues:
-          - name: work
-          - name: small
-            resources: {max: {vcore: 100m}}
-"""
+CONFIG = config("[{name: work}, {name: small, resources: {max: {vcore: 100m}}}]")
 NODES = 10
 NODE_VCORE = 1_000_000
 ASKS = 200

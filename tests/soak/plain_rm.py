@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 import grpc
@@ -42,12 +41,7 @@ class PlainRm(Ledger):
         await self.until(lambda: self.registrations > 0, "its registration")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Break off its streams."""
         assert self._task is not None
         self._task.cancel()

@@ -11,15 +11,11 @@ from yarl import URL
 from licorne import Application, Ask, Client, Node
 from licorne_server.assembly.server import Server
 from licorne_server.reads.members import MISSING
+from support.core.builders import config
 from support.members import deployment, table_of
 from support.peers.shim import eventually
 
-CONFIG = """
-partitions:
-  - name: default
-    placementrules: [{name: provided}]
-    queues: [{name: root, submitacl: '*', queues: [{name: runs}]}]
-"""
+CONFIG = config("[{name: runs}]", rest="placementrules: [{name: provided}]")
 
 
 class Town:

@@ -27,11 +27,7 @@ from support.core.builders import (
 from support.core.driver import START, Driver, asked
 from support.core.steps import listed
 
-CONFIG = """
-partitions:
-  - name: default
-    queues: [{name: root, submitacl: '*', queues: [{name: a}]}]
-"""
+CONFIG = config("[{name: a}]")
 NAME = PartitionName("[rm1]default")
 
 

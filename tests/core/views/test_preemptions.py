@@ -6,14 +6,10 @@ from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
-from support.core.builders import TIME, app, apps, ask, asks, node, nodes, register, victim
+from support.core.builders import TIME, app, apps, ask, asks, config, node, nodes, register, victim
 from support.core.driver import Driver
 
-CONFIG = """
-partitions:
-  - name: default
-    queues: [{name: root, submitacl: '*', queues: [{name: low}, {name: high}]}]
-"""
+CONFIG = config("[{name: low}, {name: high}]")
 NAME = PartitionName("[rm1]default")
 
 

@@ -11,9 +11,9 @@ from licorne.v1 import session_pb2 as sp
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.admin_pb2 import UpdateConfigurationRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.assembly.server import Server
 from licorne_server.testing import VirtualClock
+from support.core.builders import config
 from support.peers.shim import (
     Call,
     RawSession,
@@ -31,18 +31,9 @@ from support.peers.shim import (
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
 
-CONFIG = """
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: '*'
-        queues:
-          - name: low
-          - name: high
-            resources: {guaranteed: {vcore: 300m}}
-            properties: {preemption.delay: 1s}
-"""
+CONFIG = config(
+    "[{name: low}, {name: high, resources: {guaranteed: {vcore: 300m}}, properties: {preemption.delay: 1s}}]"
+)
 LOW = [ask(f"low-{number}", "low", vcore=250) for number in range(4)]
 URGENT = ask("urgent", "high", vcore=300, preemptionPolicy=si.PreemptionPolicy(allowPreemptOther=True))
 APPLICATIONS = [application("low", "root.low"), application("high", "root.high")]
@@ -54,12 +45,6 @@ async def server(clock: VirtualClock) -> AsyncIterator[Server]:
     """A server under that clock."""
     async with serving(clock=clock) as server:
         yield server
-
-
-@pytest.fixture
-def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
-    """The service."""
-    return StateStub(channel)
 
 
 async def explained(state: "StateAsyncStub", app: str, key: str) -> pb.ExplainResponse:

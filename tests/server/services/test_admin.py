@@ -7,7 +7,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from licorne.v1 import admin_pb2 as pb
-from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config.caps import MAX_BYTES
 from licorne_server.assembly.server import Server
 from support.core.configurations import WRONG
@@ -31,12 +30,6 @@ partitions:
 """
 WIDER = CONFIG.replace("vcore: 1", "vcore: 2").replace("name: a", "name: b")
 BROKEN = CONFIG.replace("vcore: 1", "vcore: -1").replace("submitacl", "submitall")
-
-
-@pytest.fixture
-def admin(channel: grpc.aio.Channel) -> "AdminAsyncStub":
-    """The service."""
-    return AdminStub(channel)
 
 
 @pytest.mark.row(168)

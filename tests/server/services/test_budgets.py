@@ -11,7 +11,6 @@ from structlog.testing import capture_logs
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1 import state_pb2 as sp
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.extensions.budgets.reports import budget_reports
 from licorne_server.assembly.server import Server
 from licorne_server.process.settings import SettingsError
@@ -32,18 +31,6 @@ budgets:
 """
 WIDER = BUDGETS.replace("300m", "500m")
 BROKEN = BUDGETS.replace("limit", "limits")
-
-
-@pytest.fixture
-def admin(channel: grpc.aio.Channel) -> "AdminAsyncStub":
-    """The service of operators."""
-    return AdminStub(channel)
-
-
-@pytest.fixture
-def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
-    """The service of readers."""
-    return StateStub(channel)
 
 
 async def update(

@@ -25,12 +25,6 @@ SLOW = [("grpc.use_local_subchannel_pool", 1), ("grpc.http2.bdp_probe", 0)]
 
 
 @pytest.fixture
-def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
-    """The service."""
-    return StateStub(channel)
-
-
-@pytest.fixture
 async def tape(shim: Shim, server: Server) -> Tape:
     """The RM `rm`, just registered."""
     await shim.register()

@@ -8,16 +8,12 @@ from licorne.v1 import admin_pb2 as pb
 from licorne.v1 import state_pb2 as sp
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
+from support.core.builders import config
 from support.peers.shim import Shim, ask, new_allocations
 from support.server.reports import refusal
 
 PARTITION = "[rm]default"
-TWO = """
-partitions:
-- name: default
-  placementrules: [{name: fixed, value: root.a}]
-  queues: [{name: root, submitacl: "*", queues: [{name: a}, {name: b}]}]
-"""
+TWO = config("[{name: a}, {name: b}]", rest="placementrules: [{name: fixed, value: root.a}]")
 
 
 async def application(channel: Any) -> sp.Application:

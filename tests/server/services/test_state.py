@@ -8,7 +8,6 @@ import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import state_pb2 as pb
-from licorne.v1.state_pb2_grpc import StateStub
 from support.patience import PATIENCE
 from support.peers.shim import Call, Shim, application, ask, connected, new_allocations, node, violations
 
@@ -26,12 +25,6 @@ partitions:
           - name: a
             queues: [{name: x, resources: {guaranteed: {vcore: 1}, max: {vcore: 2}}}]
 """
-
-
-@pytest.fixture
-def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
-    """The service."""
-    return StateStub(channel)
 
 
 @pytest.fixture

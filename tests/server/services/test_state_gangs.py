@@ -2,13 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-import grpc
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne.v1 import state_pb2 as pb
-from licorne.v1.state_pb2_grpc import StateStub
 from support.peers.shim import (
     Call,
     RawSession,
@@ -40,12 +38,6 @@ def gang() -> si.AddApplicationRequest:
 PLACEHOLDERS = [ask(key, "gang", taskGroupName="workers", placeholder=True) for key in ("p1", "p2")]
 REAL = ask("r", "gang", taskGroupName="workers")
 """It takes the place of the first."""
-
-
-@pytest.fixture
-def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
-    """The service."""
-    return StateStub(channel)
 
 
 @pytest.fixture

@@ -15,26 +15,14 @@ from licorne_server.assembly.server import Server
 from licorne_server.reads import paging
 from licorne_server.services.state import FRESH_SECONDS
 from licorne_server.testing import VirtualClock
+from support.core.builders import config
 from support.patience import PATIENCE
 from support.peers.shim import Shim, application, ask, connected, eventually, new_allocations, node, serving
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
 
-QUEUES = """
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: "*"
-        queues: [{name: a, resources: {max: {vcore: 600m}}}, {name: b}]
-"""
-
-
-@pytest.fixture
-def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
-    """The service."""
-    return StateStub(channel)
+QUEUES = config("[{name: a, resources: {max: {vcore: 600m}}}, {name: b}]")
 
 
 async def test_what_waits_for_a_larger_cluster_is_counted_by_size(

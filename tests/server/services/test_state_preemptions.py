@@ -6,7 +6,6 @@ import grpc
 import pytest
 
 from licorne.v1 import state_pb2 as pb
-from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.ledger.stops import Ledger
 from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.values.ids import PartitionName
@@ -27,12 +26,6 @@ async def ledger(server: Server, shim: Shim) -> Ledger:
     """That of the partition of an RM."""
     await shim.set_up()
     return server.scheduler.partitions[NAME].ledger
-
-
-@pytest.fixture
-def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
-    """The service."""
-    return StateStub(channel)
 
 
 async def every(

@@ -9,7 +9,6 @@ import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import state_pb2 as pb
-from licorne.v1.state_pb2_grpc import StateStub
 from support.patience import PATIENCE
 from support.peers.shim import Call, Shim, application, ask, new_allocations, node, releases, violations
 from support.server.reports import listed
@@ -39,12 +38,6 @@ async def calls(shim: Shim) -> tuple[Call, Call, Call]:
     await shim.ask(calls[0], *(ask(f"k{i}", priority=-i) for i in range(3)))
     await new_allocations(calls[0], 3)
     return calls
-
-
-@pytest.fixture
-def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
-    """The service."""
-    return StateStub(channel)
 
 
 async def test_a_reservation_is_shown_by_all_it_concerns(

@@ -12,13 +12,10 @@ from licorne_core.config.caps import MAX_BYTES
 from licorne_core.values.errors import ConfigError
 from licorne_server.services.admin import submission_text
 from licorne_server.services.admin.submission_text import read_submission_text
+from support.core.builders import config
 from support.peers.shim import Shim, ask, violations
 
-CONFIG = """
-partitions:
-  - name: default
-    queues: [{name: root, submitacl: "*", queues: [{name: a}]}]
-"""
+CONFIG = config("[{name: a}]")
 TEXT = """
 application: job
 user: ann

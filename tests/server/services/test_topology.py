@@ -11,18 +11,10 @@ from licorne import State
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.testing import FakeRM, Served, serve
+from support.core.builders import config
 from support.peers.town import Shell
 
-CONFIG = """
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: "*"
-        properties: {topology.levels: "zone,rack"}
-        queues:
-          - name: default
-"""
+CONFIG = config("[{name: default}]", properties="{topology.levels: 'zone,rack'}")
 PATHS = ["a", "a/1", "a/2", "b", "b/1"]
 
 

@@ -225,11 +225,12 @@ def test_what_came_of_checks_is_kept_for_some_classes_only(
     assert asked_about(core, in_turn(1, 6, "again"))[0] == 6
 
 
-@pytest.mark.slow
-def test_only_so_many_results_are_kept_for_a_node() -> None:
+@pytest.mark.pure
+def test_only_so_many_results_are_kept_for_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """Results of released asks are dropped from a node."""
     core = cluster(2)
-    for number in range(results.SWEEP_RESULTS + 50):
+    monkeypatch.setattr(results, "SWEEP_RESULTS", 16)
+    for number in range(results.SWEEP_RESULTS + 10):
         name = f"k{number}"
         answered(core, core.do(asks(ask("one", name, vcore=1, predicate=name))), lambda _, __: "no")
         core.do(releases(release("one", name)))
@@ -238,11 +239,12 @@ def test_only_so_many_results_are_kept_for_a_node() -> None:
     assert max(kept) <= results.SWEEP_RESULTS
 
 
-@pytest.mark.slow
-def test_what_stops_asks_is_remembered_as_long_as_they_wait() -> None:
+@pytest.mark.pure
+def test_what_stops_asks_is_remembered_as_long_as_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Results of pending asks are kept beyond `SWEEP_RESULTS`, so that no question is repeated."""
     core = cluster(2)
-    count = results.SWEEP_RESULTS + 50
+    monkeypatch.setattr(results, "SWEEP_RESULTS", 16)
+    count = results.SWEEP_RESULTS + 30
     core.do(nodes(*(node(f"n{number}", NodeAction.UPDATE, vcore=2 * count) for number in (1, 2))))
     wanted = [ask("one", f"k{number}", vcore=1, predicate=f"p{number}") for number in range(count)]
     pairs: list[tuple[str, str]] = []

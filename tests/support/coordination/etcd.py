@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from licorne_server.process.coordination import Coordination
@@ -76,12 +75,7 @@ class EtcdServer:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Kill it if it still runs, and remove its data."""
         self.kill()
         shutil.rmtree(self._folder)

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pytest
@@ -316,12 +315,7 @@ class Program:
         """It runs already."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End it, if it still runs."""
         if self._process.poll() is None:
             self._process.kill()

@@ -15,7 +15,6 @@ import urllib.request
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
-from types import TracebackType
 from typing import Protocol, Self
 
 from licorne_cli.commands import main
@@ -98,12 +97,7 @@ class ServerProcess:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Kill it if it still runs."""
         await self.kill()
 

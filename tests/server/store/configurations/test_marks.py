@@ -21,15 +21,11 @@ from licorne_server.store.configurations import revisions
 from licorne_server.store.configurations.applying import unmark
 from licorne_server.store.configurations.revisions import Revisions
 from licorne_server.telemetry.logs import levels
+from support.core.builders import config
 from support.peers.shim import Shim, connected, eventually, serving
 from support.server.configuring import A
 
-TWO = """
-partitions:
-- name: default
-  placementrules: [{name: fixed, value: root.a}]
-  queues: [{name: root, submitacl: "*", queues: [{name: a}, {name: b}]}]
-"""
+TWO = config("[{name: a}, {name: b}]", rest="placementrules: [{name: fixed, value: root.a}]")
 
 
 async def test_a_restart_keeps_what_operators_did_to_an_application(tmp_path: Path) -> None:
