@@ -1,22 +1,26 @@
 """The gRPC server of all services: its options and its addresses.
 
-Also here: the standard service of reflection (`probes` has that of health), and `State.GetServer`, facts
-about the server for any caller.
+Also here: the standard services of health, which supervisors read, and of reflection, and `State.GetServer`,
+facts about the server for any caller.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 import structlog
 from google.protobuf.message import Message
-from grpc_health.v1 import health  # type: ignore[import-untyped]
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc  # type: ignore[import-untyped]
 
 from licorne.v1 import state_pb2 as pb
 from licorne_server.process.build_info import BuildInfo
 from licorne_server.process.fair import TimeSlices
 from licorne_server.process.settings import GRPC, Address, Settings, SettingsError, Tls, served_by
+from licorne_server.reads.findings import of_status
+from licorne_server.reads.sources import Status
+from licorne_server.reads.verdict import SERVER, is_ready
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections
 from licorne_server.security.tls import grpc_credentials
@@ -24,13 +28,64 @@ from licorne_server.services.calls import CallGuard, unary_handler
 from licorne_server.services.members.member_calls import MemberCalls
 from licorne_server.services.members.packing import SERVICE as MEMBERS
 from licorne_server.services.members.serving import InnerCalls
-from licorne_server.services.probes import Probes
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import PROTOCOL, SessionService
 from licorne_server.telemetry.measures import Calls
 from licorne_server.transport.interface import Transport
 from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 from licorne_server.wire.responses import nanoseconds
+
+
+class Probes:
+    """Reports the same state over gRPC, for the server and for each service, and over HTTP."""
+
+    status: Status
+    """The state from which all probes are answered."""
+
+    def __init__(self) -> None:
+        """Report that the server starts."""
+        self.status = Status()
+        self._servicer = health.aio.HealthServicer()
+        self._services: tuple[str, ...] = ("",)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def add_to(self, server: Transport, services: Sequence[str]) -> None:
+        """Serve the health service on this gRPC server too, for these services."""
+        self._services = ("", *services)
+        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
+
+    async def serving(self) -> None:
+        """Report that the server is ready."""
+        self.status.started = True
+        await self._publish()
+
+    async def draining(self) -> None:
+        """Report that the server is about to stop."""
+        self.status.draining = True
+        await self._publish()
+
+    def stalled(self, reason: str) -> None:
+        """Report a stall, or its end with an empty reason. Watchers over gRPC are notified later."""
+        self.status.stall = reason
+        self._publish_soon()
+
+    def failed(self, reason: str, concern: str = SERVER) -> None:
+        """Report a failure that only a restart will mend, with the concern of its finding."""
+        self.status.failure, self.status.failed = reason, concern
+        self._publish_soon()
+
+    def _publish_soon(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._publish())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _publish(self) -> None:
+        """Answer over gRPC by the same findings as over HTTP."""
+        answers = health_pb2.HealthCheckResponse
+        status = answers.SERVING if is_ready(of_status(self.status)) else answers.NOT_SERVING
+        for service in self._services:
+            await self._servicer.set(service, status)
+
 
 if TYPE_CHECKING:
     from licorne_server.telemetry.tracing.tracing import Tracing

@@ -11,7 +11,7 @@ from licorne_core.config import built_in
 from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
-from licorne_server.assembly.grpc_server import AboutService, GrpcDoor, Service
+from licorne_server.assembly.grpc_server import AboutService, GrpcDoor, Probes, Service
 from licorne_server.assembly.periodics import Periodics
 from licorne_server.engine.copies import Copies, Pauses
 from licorne_server.engine.engine import Engine, Witness
@@ -42,7 +42,6 @@ from licorne_server.security.tls import CertificateEnd
 from licorne_server.services.admin import AdminService
 from licorne_server.services.events import EventsService
 from licorne_server.services.members.member_calls import MemberCalls
-from licorne_server.services.probes import Probes
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
 from licorne_server.services.state import StateService

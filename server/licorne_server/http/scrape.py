@@ -20,16 +20,15 @@ from licorne_core.values.counters import Histogram
 from licorne_core.values.errors import NotFound
 from licorne_core.values.rm_caps import RmCaps
 from licorne_core.views import Views
-from licorne_server.http.families import Families, Labels, counter, gauge
+from licorne_server.http.families import Families, Labels, counter, gauge, merged, texts_of_others
 from licorne_server.http.health import Heartbeat
 from licorne_server.http.metrics import DEPLOYMENT, gather, gather_budgets
 from licorne_server.http.stream import BY_MEMBER, Together, send_bytes, sliced
-from licorne_server.http.workers import merged, texts_of_others
 from licorne_server.process.build_info import build_info
 from licorne_server.reads.findings import of_status
 from licorne_server.reads.sources import Figures, RmFigures, Sources
 from licorne_server.reads.verdict import is_ready
-from licorne_server.store.coordination.workers import known_workers
+from licorne_server.store.coordination.ownership import known_workers
 from licorne_server.telemetry.measures import OLDER, RESULTS, RmMeasures
 from licorne_server.telemetry.tracing.starting import REASONS
 

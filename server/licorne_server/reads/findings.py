@@ -15,8 +15,7 @@ from licorne_server.process.walking import walked
 from licorne_server.reads.sources import RmFigures, Sources, Status
 from licorne_server.reads.verdict import OF_MEMBER, SERVER, Finding, Severity, health_message
 from licorne_server.security.access import Caller
-from licorne_server.store.coordination.ownership import Ownership
-from licorne_server.store.coordination.workers import known_workers
+from licorne_server.store.coordination.ownership import Ownership, known_workers
 
 DEGRADED, DOWN = Severity.DEGRADED, Severity.DOWN
 

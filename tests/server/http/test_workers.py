@@ -2,9 +2,9 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from licorne_server.http.workers import merged
+from licorne_server.http.families import merged
+from licorne_server.store.coordination.ownership import STATUS, Known, known_workers, status_text
 from licorne_server.store.coordination.store import Snapshot
-from licorne_server.store.coordination.workers import STATUS, Known, known_workers, status_text
 from licorne_server.store.documents.documents import Document
 
 ONE = """\

@@ -21,9 +21,9 @@ from licorne_core.messages.commands import Hold, SetHold
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
 from licorne_server.store.configurations.default_file import DefaultFileError
+from licorne_server.store.coordination.ownership import STATUS, Known, status_text
 from licorne_server.store.coordination.store import Gone, Member, MemberId
 from licorne_server.store.coordination.store import Ownership as Record
-from licorne_server.store.coordination.workers import STATUS, Known, status_text
 from licorne_server.store.documents.documents import Document
 from licorne_server.testing import FakeRM, VirtualClock
 from licorne_server.testing.serving import START

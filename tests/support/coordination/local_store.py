@@ -8,8 +8,7 @@ from tempfile import TemporaryDirectory
 from licorne_server.process.clock import SystemClock
 from licorne_server.process.coordination import Coordination
 from licorne_server.store.coordination.local import LocalStore
-from licorne_server.store.coordination.local_records import Records
-from licorne_server.store.coordination.local_service import LocalService
+from licorne_server.store.coordination.local_service import LocalService, Records
 from licorne_server.store.coordination.store import Store
 from licorne_server.store.documents.kept import Kept
 from support.coordination.backends import LONG

@@ -25,11 +25,10 @@ from licorne_server.process.loop import stop_task
 from licorne_server.process.settings import Address, SettingsError
 from licorne_server.reads.accounting import drop_old
 from licorne_server.rms.budgets.escrow import BUDGETS
-from licorne_server.store.coordination.local_records import Records
-from licorne_server.store.coordination.local_service import LocalService
+from licorne_server.store.coordination.local_service import LocalService, Records
 from licorne_server.store.coordination.moving import MOVES
+from licorne_server.store.coordination.ownership import STATUS, Known, status_text
 from licorne_server.store.coordination.secret import KEY as SECRET
-from licorne_server.store.coordination.workers import STATUS, Known, status_text
 from licorne_server.store.documents.disk import Disk
 from licorne_server.store.documents.documents import Documents, StoreError
 from licorne_server.store.documents.kept import Kept

@@ -1,12 +1,14 @@
-"""The interface for ownership of RMs.
+"""The interface for ownership of RMs, and the states of workers, which are members of one host.
 
 `Alone` is for a server without coordination, `membership.Membership` for one of several members.
 """
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 from licorne_core.values.ids import RmId
 from licorne_server.store.coordination.placing import told_to
@@ -181,3 +183,30 @@ def check_epoch(named: int) -> None:
     """
     if named > MAX_EPOCH:
         raise invalid_argument(f"epoch {named} was given by no server", "hello.epoch")
+
+
+STATUS = f"{SHARED}workers"
+"""Key of the document with the states of all workers: the supervisor writes it, and each worker reads it."""
+
+
+class Known(NamedTuple):
+    """The supervisor's report about a worker."""
+
+    worker: int
+    """Number of the worker."""
+    state: str
+    restarts: int
+    """Number of restarts since the supervisor's start."""
+    looping: bool
+    """True if it fails again and again."""
+
+
+def status_text(workers: Iterable[Known]) -> bytes:
+    """Encode the document."""
+    return json.dumps([worker._asdict() for worker in workers]).encode()
+
+
+def known_workers(snapshot: Snapshot) -> list[Known]:
+    """All workers, by the supervisor's last report; empty for a server that is no worker."""
+    document = snapshot.documents.get(STATUS)
+    return [] if document is None else [Known(**each) for each in json.loads(document.value)]

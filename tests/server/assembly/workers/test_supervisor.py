@@ -18,10 +18,9 @@ from licorne_server.assembly.workers.worker import State, Worker
 from licorne_server.process.clock import SystemClock
 from licorne_server.process.coordination import MOST_LEASE, Coordination
 from licorne_server.store.coordination.local import LocalStore
-from licorne_server.store.coordination.local_records import Records
-from licorne_server.store.coordination.local_service import LocalService
+from licorne_server.store.coordination.local_service import LocalService, Records
+from licorne_server.store.coordination.ownership import known_workers
 from licorne_server.store.coordination.store import Member, MemberId
-from licorne_server.store.coordination.workers import known_workers
 from licorne_server.store.documents.documents import StoreError, TooLarge
 from licorne_server.store.documents.kept import MAX_NAME, Kept
 from support.patience import PATIENCE

@@ -3,8 +3,8 @@
 import pytest
 
 from licorne_core.values.ids import RmId
-from licorne_server.store.coordination import local_records
-from licorne_server.store.coordination.local_records import Records
+from licorne_server.store.coordination import local_service
+from licorne_server.store.coordination.local_service import Records
 from licorne_server.store.coordination.store import LeaseLost, Member, MemberId
 from licorne_server.store.documents.documents import Conflict, StoreError
 
@@ -74,7 +74,7 @@ def test_counts_go_on_above_the_start() -> None:
 
 def test_of_too_many_records_the_one_released_first_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of RMs are bounded. An epoch that went with its record does not come again."""
-    monkeypatch.setattr(local_records, "MAX_RECORDS", 2)
+    monkeypatch.setattr(local_service, "MAX_RECORDS", 2)
     records = joined(A)
     first = records.claim(A.id, RmId("first"), A.id, None, 70, 0.0)
     records.claim(A.id, RmId("second"), A.id, None, 0, 0.0)
@@ -89,7 +89,7 @@ def test_of_too_many_records_the_one_released_first_goes(monkeypatch: pytest.Mon
 
 def test_members_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the bound the store says so, and who is there stays."""
-    monkeypatch.setattr(local_records, "MAX_MEMBERS", 1)
+    monkeypatch.setattr(local_service, "MAX_MEMBERS", 1)
     records = joined(A)
     with pytest.raises(StoreError, match="1 members"):
         records.join(B, LEASE, 0.0)
