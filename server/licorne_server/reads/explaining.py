@@ -21,9 +21,10 @@ from licorne_core.messages.reasons import (
 )
 from licorne_core.messages.reports import Explanation
 from licorne_core.messages.together import TogetherCheck
+from licorne_core.values.asks import QueueReservations, ReservationBound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
-from licorne_server.reads.reports import MaySee, amounts, preemption_message, reason_message
+from licorne_server.reads.reports import MaySee, amounts, filled, preemption_message, reason_message
 from licorne_server.wire.responses import nanoseconds
 
 
@@ -129,25 +130,21 @@ def _add_size(message: pb.Check, check: SizeCheck) -> None:
             message.limit[name] = min(value, message.limit.get(name, value))
 
 
+_reserved = filled(
+    pb.QueueReservations,
+    QueueReservations,
+    {"kept": ("kept", amounts), "reason": ("reason", reason_message)},
+)
+_bound = filled(pb.ReservationBound, ReservationBound)
+
+
 def _add_nodes(message: pb.Check, check: NodesCheck) -> None:
     message.kind, message.subject = "nodes", check.required_node or ""
     message.causes.update(check.causes)
     message.more_queues = check.more_queues
-    message.reserved_for.extend(
-        pb.QueueReservations(
-            queue=found.queue,
-            nodes=found.nodes,
-            idle=found.idle,
-            kept=amounts(found.kept),
-            reason=reason_message(found.reason),
-        )
-        for found in check.reserved_for
-    )
-    bound = check.bound
-    if bound is not None:
-        message.reservation_bound.CopyFrom(
-            pb.ReservationBound(whom=bound.whom, reserved=bound.reserved, most=bound.most, key=bound.key)
-        )
+    message.reserved_for.extend(map(_reserved, check.reserved_for))
+    if check.bound is not None:
+        message.reservation_bound.CopyFrom(_bound(check.bound))
 
 
 def _add_preemption(message: pb.Check, check: PreemptionCheck) -> None:
