@@ -72,6 +72,23 @@ async def test_the_navigation_shows_where_one_is(page: Page, town: Town) -> None
         await expect(entry).to_be_in_viewport(ratio=0.95)
 
 
+OUTSIDE = """() => [...document.querySelectorAll("nav.main a[data-view]")].filter((item) => {
+  const count = item.querySelector(".count");
+  count.textContent = "12,000";
+  return count.getBoundingClientRect().right > item.getBoundingClientRect().right;
+}).map((item) => item.dataset.view)"""
+"""Views whose large count sticks out of their item."""
+
+
+async def test_large_counts_stay_in_the_navigation(page: Page, town: Town) -> None:
+    """The name of the view that is shown is bold, which takes more room."""
+    await opened(page, town, f"#/applications/{OF}")
+    await heading(page, "Applications")
+    for width in (1440, 1024, 390):
+        await page.set_viewport_size({"width": width, "height": 900})
+        assert await page.evaluate(OUTSIDE) == [], width
+
+
 async def test_the_views_of_an_rm_go_with_the_chosen_partition(page: Page, town: Town) -> None:
     """Events and configuration are those of the RM whose lists were looked at."""
     await opened(page, town, f"#/nodes/{SECOND}")
@@ -156,6 +173,26 @@ async def test_a_queue_has_a_chart_of_its_last_hour(page: Page, town: Town) -> N
     await page.get_by_label("Show").select_option("memory")
     await page.get_by_role("button", name="Day").click()
     await expect(page).to_have_url(re.compile("resource=memory&span=day"))
+
+
+async def test_axes_have_the_clock_of_the_commands(browser: Browser, town: Town) -> None:
+    """Times below a chart are in UTC, whatever the reader's own zone, which is shown on hover."""
+    context = await browser.new_context(timezone_id="Asia/Kolkata")
+    page = await context.new_page()
+    await opened(page, town, f"#/queue/{OF}/root.batch")
+    tick = page.locator(".chart svg .tick").first
+    text = await tick.text_content() or ""
+    found = re.fullmatch(r"(\d\d:\d\d)(?::\d\d)?Z(.*, \1:\d\dZ) · (.*) GMT\+5:30", text)
+    assert found is not None, text
+    utc, day, local = found.groups()
+    assert (int(local[:2]) * 60 + int(local[3:5]) - int(utc[:2]) * 60 - int(utc[3:])) % 1440 == 330, (
+        day,
+        text,
+    )
+    await page.locator(".chart svg").focus()
+    await page.keyboard.press("End")
+    await expect(page.locator(".readout")).to_contain_text("GMT+5:30 here")
+    await context.close()
 
 
 async def test_planned_starts_are_a_picture_and_a_list(page: Page, town: Town) -> None:

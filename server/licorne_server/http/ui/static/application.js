@@ -133,7 +133,7 @@ function tools(list, label, param, ...more) {
 }
 
 function askSection(list, { reason = "" }) {
-  const because = choice("Waits because", [["", "of anything"], ...CODES.map((code) => [code, codeInWords(code)])], reason, (code) => {
+  const because = choice("Waits because", [["", "any reason"], ...CODES.map((code) => [code, codeInWords(code)])], reason, (code) => {
     change({ reason: code });
     list.search({ reason: code });
   });

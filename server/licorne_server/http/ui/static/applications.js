@@ -31,7 +31,7 @@ export function view([partition = state.partition], query) {
   const tools = el("div", { class: "tools" },
     searchField("Look for an id or a user", query.q || "", (q) => set({ q })),
     searchField("In queue", query.queue || "", (queue) => set({ queue })),
-    choice("Waits because", [["", "of anything"], ...CODES.map((code) => [code, codeInWords(code)])], query.reason || "", (reason) => set({ reason })),
+    choice("Waits because", [["", "any reason"], ...CODES.map((code) => [code, codeInWords(code)])], query.reason || "", (reason) => set({ reason })),
     choice("List", STATES, query.state || "active", (value) => set({ state: value })),
     el("label", { class: "check" }, waiting, "only with asks that wait"));
   const command = commandLine("apps", ...ofThe(partition), ...(query.reason ? ["--reason", query.reason] : []));

@@ -21,7 +21,7 @@ export function view([partition = state.partition], { q = "", queue = "" }) {
   const picture = new Picture(partition, queue);
   const list = new PagedList({
     label: "Calendar", partition, path: ofPartition(partition, "calendar"), query: { q, queue }, by: "offset",
-    empty: "Nothing holds a shadow start.",
+    empty: "No start is planned now. An ask or a gang that finds no room gets one here: the time at which enough of what runs is expected to have ended.",
     columns: [
       { name: "For", sort: "application", cell: (row) => subject(partition, row) },
       { name: "Starts", sort: "start", cell: (row) => (row.start ? when(row.start) : "unknown") },
@@ -53,7 +53,7 @@ class Picture {
   constructor(partition, queue) {
     this.partition = partition;
     this.holder = el("div");
-    this.node = section("Planned starts", ganttLegend(["waiting", "expected"]), this.holder);
+    this.node = section("Planned starts", ganttLegend(["planned", "expected"]), this.holder);
     this.node.querySelector("h2").prepend(icon("calendar"));
     this.node.hidden = true;
     this.polled = new Polled({
@@ -74,8 +74,8 @@ class Picture {
     const to = Math.max(time, ...rows.map((row) => row.start));
     const lanes = rows.map((row) => ({
       label: subject(this.partition, row),
-      phases: [{ kind: "waiting", from: row.since, to: time }, ...(row.start > time ? [{ kind: "expected", from: time, to: row.start, text: row.confidence }] : [])],
-      end: el("span", {}, when(row.start), ` ${counted(row.asks, "ask")}`, row.late ? [" ", badge("late", "bad")] : ""),
+      phases: [{ kind: "planned", from: row.since, to: time }, ...(row.start > time ? [{ kind: "expected", from: time, to: row.start, text: row.confidence }] : [])],
+      end: el("span", {}, when(row.start), ` · ${counted(row.asks, "ask")}`, row.late ? [" ", badge("late", "bad")] : ""),
     }));
     place(this.holder, [gantt("Planned starts", { from, to: to + (to - from) / 20, rows: lanes })]);
   }

@@ -8,7 +8,7 @@
 import { el, place, setAttribute, setText, svg } from "./dom.js";
 import { runs } from "./spark.js";
 import { table } from "./table.js";
-import { dayAndTime, time } from "./units.js";
+import { dayAndTime, hourAndMinute, localTime, time } from "./units.js";
 
 const HEIGHT = 220;
 const EDGE = { left: 72, right: 12, top: 14, bottom: 22 };
@@ -16,7 +16,6 @@ const MAX_MARKS = 200;
 const TABLE_ROWS = 25;
 // Distances of the lines of time, in ms.
 const TICKS = [15e3, 60e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3, 10800e3, 21600e3];
-const hours = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 
 export class Chart {
   /** `name` says what it shows; `format` makes a text of a value, `kilo` is 1,024 for bytes. */
@@ -87,10 +86,9 @@ export class Chart {
     const { start, step: every, length } = this.data;
     const end = start + every * (length - 1);
     const distance = TICKS.find((size) => (end - start) / size <= this.width / 90) || TICKS.at(-1);
-    const text = distance < 60e3 ? time : (ms) => hours.format(ms);
-    const zone = new Date(start).getTimezoneOffset() * 60e3;
-    for (let ms = Math.ceil((start - zone) / distance) * distance + zone; ms <= end; ms += distance) {
-      found.push(svg("text", { x: this.x((ms - start) / every), y: HEIGHT - 5, "text-anchor": "middle" }, text(ms)));
+    const text = distance < 60e3 ? time : hourAndMinute;
+    for (let ms = Math.ceil(start / distance) * distance; ms <= end; ms += distance) {
+      found.push(svg("text", { class: "tick", x: this.x((ms - start) / every), y: HEIGHT - 5, "text-anchor": "middle" }, text(ms), svg("title", {}, `${dayAndTime(ms)} · ${localTime(ms)}`)));
     }
     return found;
   }
@@ -141,7 +139,7 @@ export class Chart {
     place(this.cursor, [svg("line", { class: "cursor", x1: x, x2: x, y1: EDGE.top, y2: HEIGHT - EDGE.bottom })]);
     const figures = series.map(({ name, values }) => el("div", {}, el("span", { text: name }), el("span", { text: this.said(values[at]) })));
     const near = marks.filter((mark) => Math.abs(mark.time - ms) <= step * 3).slice(0, 3).map(({ text }) => el("div", { class: "summary", text }));
-    place(this.readout, [el("b", { text: dayAndTime(ms) }), ...figures, ...near]);
+    place(this.readout, [el("b", { text: dayAndTime(ms) }), el("span", { class: "summary", text: `${localTime(ms)} here` }), ...figures, ...near]);
     const room = this.frame.clientWidth - this.readout.offsetWidth;
     this.readout.style.left = `${Math.max(0, Math.min(room, x < this.width / 2 ? x + 12 : x - this.readout.offsetWidth - 12))}px`;
     return undefined;

@@ -43,7 +43,7 @@ class Configuration {
     this.result = el("div", { role: "status", "aria-live": "polite" });
     this.revisions = new Revisions(this.rm, () => this.load());
     this.node = el("div", { class: "stack" }, tools, this.revisions.node,
-      section(mayAct() ? "Edit, plan and apply" : "Check and compare", note(`Nothing is changed by this${mayAct() ? " before you apply it" : ""}. The text stays in this page, and goes to the server to be checked.`),
+      section(mayAct() ? "Edit, plan and apply" : "Check and compare", note(`${mayAct() ? "Nothing changes until you apply it" : "Nothing is changed by this"}. The text stays in this page, and goes to the server to be checked.`),
         this.text.node, el("div", { class: "tools" }, this.needText,
           this.ofRunning, el("label", { class: "button" }, "Read a file …", this.file)), this.result),
       section("Running", this.shown));

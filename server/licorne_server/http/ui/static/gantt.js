@@ -4,11 +4,11 @@
 // `label` and `end` are nodes or texts, a phase without `to` goes on, `kind` is waiting, expected, running or stopping.
 
 import { el } from "./dom.js";
-import { dayAndTime, span, time } from "./units.js";
+import { dayAndTime, localTime, span, time } from "./units.js";
 
 const TICKS = 5;
-const WORDS = { waiting: "waited", expected: "is expected to wait", running: "ran", stopping: "was told to stop" };
-const LEGEND = { ...WORDS, stopping: "told to stop", expected: "expected to wait" };
+const WORDS = { waiting: "waited", planned: "has had a planned start", expected: "is expected to wait", running: "ran", stopping: "was told to stop" };
+const LEGEND = { ...WORDS, planned: "start is planned", stopping: "told to stop", expected: "expected to wait" };
 
 export function gantt(label, { from, to, rows }) {
   const length = Math.max(1, to - from);
@@ -19,7 +19,8 @@ export function gantt(label, { from, to, rows }) {
 
 function scale(from, length) {
   const ticks = Array.from({ length: TICKS }, (_, at) => {
-    const tick = el("span", { text: time(from + (length * at) / TICKS) });
+    const ms = from + (length * at) / TICKS;
+    const tick = el("span", { text: time(ms), title: `${dayAndTime(ms)} · ${localTime(ms)}` });
     tick.style.left = `${(at / TICKS) * 100}%`;
     return tick;
   });

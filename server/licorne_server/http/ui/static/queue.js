@@ -91,7 +91,7 @@ function shownQueue(partition, queue) {
     names.length ? limits : el("p", { class: "note", text: "Nothing is used, limited or waited for here." }),
     facts([
       ["Fair share", queue.parent && now.share !== null ? percent(now.share) : ""],
-      ["Running", `${counted(queue.runningApps, "application")} of ${queue.maxRunningApps ? `at most ${count(queue.maxRunningApps)}` : "any number"}`],
+      ["Running", `${counted(queue.runningApps, "application")}${queue.maxRunningApps ? ` of at most ${count(queue.maxRunningApps)}` : ", no limit"}`],
       ["About to run", queue.allocatingAcceptedApps.length
         ? el("span", { class: "links" }, queue.allocatingAcceptedApps.slice(0, 50).map((app) => link(toApp(partition, app), app))) : ""],
     ]));

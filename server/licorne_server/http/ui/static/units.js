@@ -99,6 +99,11 @@ export function time(ms) {
 /** The day and the time of day. */
 export const dayAndTime = (ms) => `${day.format(ms)}, ${clock.format(ms)}Z`;
 
+const minutes = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
+
+/** The time of day without its seconds, for axes. */
+export const hourAndMinute = (ms) => `${minutes.format(ms)}Z`;
+
 /** The time of day where the reader is, with its zone. */
 export const localTime = (ms) => local.format(ms);
 
