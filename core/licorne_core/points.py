@@ -216,6 +216,7 @@ class Extension:
     def put_off(self, stop: Any) -> bool:
         """A victim, a `Stop` of `standard/preemption`, is to be stopped: True to delay the stop.
 
+        Only for a victim in a leaf of interest may it be delayed: its room is planned for one ask alone.
         Then its `Stay` is in `context.stays`, and no other feature is called.
         """
         return False
@@ -370,12 +371,13 @@ class Points:
         context.extensions.update(self._by_name)
         context.visited, context.pauses, context.pausing = self.visited, self.pauses, self.pausing
         context.seeking = self.seek
+        context.delaying = sum(each.bit for each in self.put_off)
         context.dirty.ranks.admitting = self.admitted
 
     def close(self, context: CheckContext) -> None:
         """Remove references from the parts of a removed partition to the extensions, which refer to them."""
         context.extensions.clear()
-        context.pausing = 0
+        context.pausing = context.delaying = 0
         context.visited = context.pauses = context.seeking = context.dirty.ranks.admitting = ()
         self._ask(())
 

@@ -48,7 +48,7 @@ PREEMPTION = (
     ),
     Defect(
         "whoever-may-be-spared-leaves",
-        "promised_on",
+        "any_noticed",
         swap("NOTICED", "None"),
         "an ask counts on what a victim under notice leaves, which may be spared",
         ("preemption/test_together::test_who_goes_on_after_all_leaves_nothing",),
@@ -245,6 +245,20 @@ PREEMPTION = (
         without("fit"),
         "victims go for a gang that is larger than all nodes",
         ("standard/preemption/test_gangs::test_a_gang_that_is_larger_than_all_nodes_has_nobody_stopped",),
+    ),
+    Defect(
+        "room-under-notice",
+        "is_plain",
+        without("leaf"),
+        "asks are planned for together by victims under notice, whose room they may not share",
+        ("standard/preemption/test_together::test_four_asks_share_the_room_of_two",),
+    ),
+    Defect(
+        "each-for-itself",
+        "Together.improve",
+        swap("is None", "is not None"),
+        "an ask takes the best victims for itself alone, or none of those for all",
+        ("standard/preemption/test_together::test_equal_asks_stop_as_few_as_any_set_for_all",),
     ),
     Defect(
         "one-stop-after-the-other",

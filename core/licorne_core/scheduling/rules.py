@@ -76,6 +76,8 @@ class CheckContext:
     """Extensions that may pause an application."""
     pausing: int = 0
     """Bits of these extensions, which a leaf has in `interests` if its applications may be paused."""
+    delaying: int = 0
+    """Bits of extensions that may delay stops of victims, which a leaf has if they may in this leaf."""
 
 
 IN_GANG: Final = 1

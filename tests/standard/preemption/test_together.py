@@ -1,12 +1,31 @@
 """Asks that preempt at the same time: together they stop as few as any legal choice for all of them."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from random import Random
+
 import pytest
 
 from licorne_core.messages.commands import TerminationType
 from licorne_core.messages.effects import Effect
+from licorne_core.model.apps.requests import RequestState
+from licorne_core.standard.preemption.laws import Law
+from licorne_core.standard.preemption.search import SearchRefusal
+from licorne_core.values.asks import Ask
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import START, Driver, placed, released
+from support.oracle.together import AsOne
+from support.preemption.asking import ENDLESS, keys
+from support.preemption.brute_force import BruteForce
+from support.preemption.building import build
+from support.preemption.drawing import Drawing
+from support.preemption.records import Cluster
+from support.seeds import lively
+from support.worlds import Step, compare
+from support.worlds.playing import REST
 
+EQUALS = 3
 DELAY = 1
 WHY = TerminationType.PREEMPTED_BY_SCHEDULER
 
@@ -109,6 +128,21 @@ def test_who_goes_on_after_all_leaves_nothing() -> None:
     assert started == ["b"]
 
 
+@pytest.mark.parametrize(("properties", "stopped"), [("", 2), ("preemption.notice: 60s", 4)])
+def test_four_asks_share_the_room_of_two(properties: str, stopped: int) -> None:
+    """Two jobs of two cores go, rather than four of one; under notice each ask has its own victim."""
+    driver = town(f"{{name: others, properties: {{{properties}}}}}", [1, 1, 1, 1, 4])
+    driver.do(apps(app("others", "root.others"), app("more", "root.mine")))
+    small = [ask("others", f"j{n}", policy="s", on_node=f"n{n}", memory=1) for n in range(4)]
+    large = [ask("others", f"l{n}", policy="s", on_node="n4", memory=2) for n in range(2)]
+    driver.do(asks(*small, *large))
+    driver.do(asks(*[ask("more", key, policy="o", memory=1) for key in "ab"]))
+    want(driver, "c", "d")
+    effects = driver.wait(DELAY)
+    gone, started = obeyed(driver, effects if stopped == 2 else driver.wait(60))
+    assert (len(gone), sorted(started)) == (stopped, [*"abcd"])
+
+
 def test_who_has_a_node_alone_shares_it_with_nobody() -> None:
     """A reservation that is exclusive keeps the whole node."""
     driver = town("{name: others}", [8, 8], ", properties: {reservation.exclusive: 'true'}")
@@ -127,3 +161,108 @@ def test_an_rm_says_when_an_allocation_began(tags: dict[str, str], stopped: int)
     driver.do(asks(ask("others", "j", policy="s", on_node="n0", memory=1, tags=tags)))
     want(driver, "a")
     assert len(released(driver.wait(DELAY))) == stopped
+
+
+def trio(seed: int) -> Cluster:
+    """A random cluster of regular allocations, with three equal asks."""
+    drawing = Drawing(seed)
+    drawing.by_cost = False
+    drawn = drawing.cluster()
+    *others, ask = drawn.requests
+    regular = [replace(one, originator=False, opted_in=True) for one in others]
+    asks = [replace(ask, key=f"ask{n}", predicate=None, hold=None, created=float(n)) for n in range(EQUALS)]
+    return replace(drawn, requests=(*regular, *asks))
+
+
+def served(cluster: Cluster, *, together: bool = True) -> tuple[int, int]:
+    """How many of the three asks are served, one after the other, and how many are stopped for that."""
+    starts = stopped = 0
+    for number in range(EQUALS):
+        built, key = build(cluster), f"ask{number}"
+        app, request = built.request(key)
+        equals = partial(int, EQUALS - number if together else 1)
+        found = built.search.find(app, request, cluster.now, steps=ENDLESS, most=1, equals=equals)
+        gone: list[str] = []
+        if not isinstance(found, SearchRefusal):
+            name, gone = str(found[0].node.node_id), keys(found[0].victims)
+        elif found.law is Law.WAITS_FOR_RELEASES:
+            tried = BruteForce(cluster, next(one for one in cluster.requests if one.key == key))
+            hosts = [one for one in cluster.nodes if tried.may_host(one) and tried.is_enough(one, ())]
+            name = min(one.name for one in hosts)
+        else:
+            continue
+        starts, stopped = starts + 1, stopped + len(gone)
+        left = [one for one in cluster.requests if one.key not in (*gone, key)]
+        (ask,) = [one for one in cluster.requests if one.key == key]
+        runs = replace(ask, state=RequestState.ALLOCATED, node=name, started=cluster.now)
+        cluster = replace(cluster, requests=(*left, runs))
+    return starts, stopped
+
+
+@pytest.mark.worlds(first=9_100_000, size=100)
+def test_equal_asks_stop_as_few_as_any_set_for_all(part: range) -> None:
+    """As many are served as can be, by the fewest victims of all sets that make room for so many."""
+    better = 0
+    for seed in part:
+        cluster = trio(seed)
+        tried = BruteForce(cluster, cluster.requests[-EQUALS])
+        if tried.rules.entitled is None:
+            continue
+        tries = (AsOne(tried, count) for count in range(EQUALS, 0, -1))
+        sets = ((one.number, one.best()) for one in tries if one.rules.is_due())
+        most = next(((count, len(found)) for count, found in sets if found is not None), (0, 0))
+        starts, stopped = served(cluster)
+        assert starts >= most[0], seed
+        assert starts > most[0] or stopped == most[1], seed
+        better += served(cluster, together=False)[1] > stopped
+    assert better > lively(len(part)) // 100
+
+
+TERMS = ["", "", "preemption.victim.order: cost", "reservation.exclusive: 'true'"]
+
+
+def leaf(name: str, terms: str, due: int) -> str:
+    """A queue with these properties that guarantees so much."""
+    return f"{{name: {name}, properties: {{{terms}}}, resources: {{guaranteed: {{memory: {due}}}}}}}"
+
+
+def crowd(seed: int) -> list[Step]:
+    """A full cluster, and equal asks of several applications of one queue that preempt, some a bit later."""
+    rng = Random(seed)
+    due = rng.randint(2, 9)
+    kept = [rng.choice([0, rng.randint(1, 6)]) for _ in "bc"]
+    most = due + kept[0] + rng.choice([0, 2, 4, 99])
+    b, c = [leaf(name, "", amount) for name, amount in zip("bc", kept, strict=True)]
+    mine = leaf("mine", rng.choice(TERMS), due)
+    p = f"{{name: p, resources: {{max: {{memory: {most}}}}}, queues: [{mine}, {b}]}}"
+    text = config(f"[{p}, {c}]", properties="{preemption.delay: 1s}")
+    there = [node(f"n{n}", memory=rng.randint(3, 8)) for n in range(rng.randint(2, 4))]
+    steps = [Step(START, one) for one in (register(text), nodes(*there))]
+    owners = {"m1": "root.p.mine", "m2": "root.p.mine", "b1": "root.p.b", "c1": "root.c"}
+    steps.append(Step(START, apps(*[app(app_id, queue) for app_id, queue in owners.items()])))
+
+    def draw(key: str, who: Sequence[str], size: int, now: float) -> Ask:
+        policy = "o" if key[0] == "w" else rng.choice(["s", "s", "s", ""])
+        origin = rng.random() < 0.1
+        return ask(rng.choice(who), key, policy=policy, originator=origin, memory=size, created=now)
+
+    now = START
+    for number in range(14):
+        now += rng.choice([0.0, 1.0])
+        size = rng.choice([1, 1, 2, 3])
+        steps.append(Step(now, asks(draw(f"j{number}", ["b1", "c1"], size, now))))
+        steps.append(Step(now, REST))
+    size = rng.choice([1, 1, 2, 3])
+    for number in range(rng.randint(2, 6)):
+        wanted = draw(f"w{number}", ["m1", "m2"], size, now - rng.choice([0, 5]))
+        steps.append(Step(now, asks(wanted)))
+    for _ in range(8):
+        now += rng.choice([0.5, 1.0])
+        steps.append(Step(now, REST))
+    return steps
+
+
+@pytest.mark.worlds(first=9_200_000, size=20)
+def test_equal_asks_are_decided_as_the_oracle_does(part: range) -> None:
+    """Of one application or of several, with maxima, guarantees, costs, and exclusive reservations."""
+    assert sum(compare(crowd(seed)) for seed in part) > 5 * lively(len(part))

@@ -5,6 +5,7 @@ with a reservation come first, then those that replace placeholders. Then the fi
 all checks let through and that has a node, or else is old enough to have one reserved.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from support.oracle.backfill import (
@@ -47,6 +48,7 @@ from support.oracle.reserving import (
     review,
 )
 from support.oracle.terms import KeptRecord, Likeness, VainRecord, WishRecord
+from support.oracle.together import with_equals
 from support.oracle.topology import (
     GangQuestion,
     MemberDecision,
@@ -63,6 +65,7 @@ from support.oracle.victims import Plan, Preemption, find_plans
 
 MOST_SEARCHES = 10
 MOST_PLANS = 10
+MOST_TOGETHER = 4
 SEARCH_INTERVAL = 15.0
 OVERDUE = 2.0
 
@@ -360,9 +363,38 @@ def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Pr
     outcome.searches.append(found)
     if not plans:
         return None
-    best = plans[0]
+    best = plans[0] if asked else with_equals(look, app, ask, plans[0], _equals(look, app, ask, outcome))
     decision = Preemption(app.app_id, ask.key, best.node_id, [*best.on_node, *best.elsewhere])
     return _with_question(look, ask, decision, plans[:MOST_PLANS]) if asked else decision
+
+
+def _equals(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> int:
+    """How many asks of the queue like this one may have others stopped now, itself counted; four at most."""
+    leaf = look.queues[app.queue]
+    if ask.predicate is not None or leaf.properties.get("reservation.exclusive") == "true":
+        return 1
+    count = 1
+    tried = [one for one in look.apps.values() if one in apps_of_leaf(look, leaf, newcomers=False)]
+    for other in (app, *[one for one in reversed(tried) if one is not app]):
+        wish = other.wishes.get(ask.kind, WishRecord())
+        waits = wish.waits_for if look.now < wish.waits_until else None
+        pauses = wish.asked or look.now < max(wish.paused_until, other.backs_off_until)
+        pauses = pauses or other.app_id in outcome.backing_off
+        pauses = pauses or (waits is not None and not _is_over(look, ask, look.preemption.kept[waits].since))
+        if other is not app and (pauses or (other.state == "Accepted" and not may_start(look, other))):
+            continue
+        for one in other.asks_in_order():
+            equal = one is not ask and one.kind == ask.kind and one.priority == ask.priority
+            equal = equal and one.terms.others and not one.triggered and one.reservation is None
+            equal = equal and look.now - one.created >= leaf.preemption_delay
+            gang = is_replaceable(other, one) or is_whole(look, other, one) or is_member(look, other, one)
+            if not equal or gang or count == MOST_TOGETHER:
+                continue
+            together = replace(one, size={name: value * (count + 1) for name, value in one.size.items()})
+            if not within_limits(look, other, one) or not within_limits(look, other, together):
+                break
+            count += 1
+    return count
 
 
 def _likeness(app: AppRecord, ask: AskRecord) -> Likeness:

@@ -11,8 +11,9 @@ from licorne_core.handlers.outcome import Notifications, Outcome
 from licorne_core.messages.preemption import PreemptionRule
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState, seconds_lost
+from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
-from licorne_core.points import Extension
+from licorne_core.points import Extension, Former
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.stays import Stay
 from licorne_core.standard.preemption.extension import preemption_of
@@ -95,6 +96,13 @@ class Notices(Extension):
         self.unanswered = 0
         """Number of victims that were stopped at the deadline without an answer of their RM."""
         self.withdrawn = 0
+
+    def settled(self, queue: Queue, before: Former | None, now: float) -> None:
+        """Mark leaves with notice: stops of their victims are delayed."""
+        if queue.settings.of(NAME):
+            queue.interests |= self.bit
+        else:
+            queue.interests &= ~self.bit
 
     def put_off(self, stop: Any) -> bool:
         """Notify the RM of the stop at the deadline, if the leaf of the victim has notice."""

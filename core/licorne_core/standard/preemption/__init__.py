@@ -13,6 +13,7 @@ Modules, the lowest first:
     covering        the smallest sufficient set of victims, on a node and on other nodes
     cheapest        the victims of least lost work
     planning        the best victims for each node, and the best nodes
+    together        the best victims for several equal asks
     standing        whether the victims of an answered question are still to be stopped
     search          the whole search, and the reasons for finding no plan
     requests        the asks that may preempt others, and when they are tried

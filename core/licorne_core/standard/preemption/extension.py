@@ -39,6 +39,7 @@ class Preemption(Extension):
     def configure(self, config: PartitionConfig) -> None:
         """Switch preemption on or off by the configuration."""
         self.remedy.enabled = config.preemption_enabled
+        self.search.delaying = self.context.delaying
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
         """Compare the caches of searches with the books."""

@@ -11,7 +11,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.standard.preemption.candidates import Candidates
 from licorne_core.standard.preemption.laws import keeps_all
 from licorne_core.standard.preemption.victim_counts import CountsBySize, VictimCounts
-from licorne_core.standard.preemption.victim_index import VictimIndex, promised_on, room_shortage
+from licorne_core.standard.preemption.victim_index import VictimIndex, any_noticed, promised_on, room_shortage
 from licorne_core.standard.preemption.victims import Vector, covers
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AppId
@@ -149,6 +149,22 @@ class AskHosts:
             if node not in self._refused:
                 found.append(node)
         return found or None
+
+    def room(self, node: Node, most: int) -> tuple[Vector, int] | None:
+        """Room on the node beside promises, once present victims have ended, and the asks that may share it.
+
+        At most `most` asks. None if the node cannot host the ask.
+        """
+        self.looked_at += 1
+        applications = self._index.applications
+        promised = _promised_beside(node, self._request, applications, self._candidates.now)
+        if promised is None:
+            return None
+        free = [
+            node.available.get(name, 0) + node.preempting.get(name, 0) - promised.get(name, 0)
+            for name, _ in self._wanted
+        ]
+        return tuple(free), 1 if any_noticed(node, applications) else most
 
     def any_host(self) -> bool:
         """True if any node can host the ask."""

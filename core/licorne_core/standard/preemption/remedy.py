@@ -4,14 +4,17 @@ The searches of one turn are bounded, by leaf and by work, so that an ask that p
 does not slow others. A pass never waits for an answer of the RM.
 """
 
+from itertools import islice
+from typing import Any
+
 from licorne_core.model.apps.application import Application, Asking
-from licorne_core.model.apps.groups import SEARCH_INTERVAL, AskGroup
-from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.groups import SEARCH_INTERVAL, AskGroup, waits
+from licorne_core.model.apps.requests import AskPlace, Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.quotas import Quota
+from licorne_core.model.quotas import Quota, excess
 from licorne_core.model.rm_context import RmContext
-from licorne_core.scheduling.checks import ask_blocker
+from licorne_core.scheduling.checks import application_blocker, ask_blocker
 from licorne_core.scheduling.measures import REFUSAL_TIME, Remedy, is_cluster
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blocker, Blockers, FullRoot, OfThing
@@ -20,11 +23,22 @@ from licorne_core.standard.preemption.covering import required_node_victims, sta
 from licorne_core.standard.preemption.decisions import ToClear, ToPreempt
 from licorne_core.standard.preemption.laws import Law
 from licorne_core.standard.preemption.planning import VictimPlan
-from licorne_core.standard.preemption.requests import ANY_VERSION, PreemptionRequest, pause, wait_for
+from licorne_core.standard.preemption.requests import (
+    ANY_VERSION,
+    PreemptionRequest,
+    pause,
+    preemption_request_of,
+    wait_for,
+)
 from licorne_core.standard.preemption.search import PreemptionSearch, SearchRefusal
+from licorne_core.standard.preemption.together import MOST_TOGETHER, times
+from licorne_core.values.resources import Items
 
 MOST_SEARCHES = 10
 """Most searches for the asks of a leaf in one turn (spec § 9.2)."""
+
+MOST_APPLICATIONS, MOST_ASKS = 64, 64
+"""Most further applications of a leaf, the latest ones, and most asks of each that are compared to an ask."""
 
 MOST_QUESTIONS = 128
 """Most asks of a partition with an open question about victims, or about their nodes."""
@@ -148,7 +162,7 @@ class Preempting(Remedy):
     ) -> NodesReserved | None:
         """Blocker for reserved nodes that the ask, or another ask of its likeness, waits for."""
         kept: NodesReserved | None = wants.waits_for
-        if kept is not None and now < wants.waits_until and not kept.lets_through():
+        if wants.is_waiting(now):
             return kept
         kept = self.context.wakeups.reserved_node_waits.find(leaf, request, now)
         if kept is not None:
@@ -164,7 +178,14 @@ class Preempting(Remedy):
         most = MOST_PLANS if self.asks_rm(request) else 1
         in_vain = wants.group.refused_stops
         refused = (*wants.refused, *(() if in_vain is None else in_vain.nodes))
-        found = self._victims.find(wants.app, request, now, most=most, refused=refused)
+        found = self._victims.find(
+            wants.app,
+            request,
+            now,
+            most=most,
+            refused=refused,
+            equals=lambda: equals_of(self.context, wants.app, request, now),
+        )
         if not isinstance(found, SearchRefusal):
             return tuple(found)
         if found.law is Law.RM_REFUSED and wants.refused:
@@ -210,6 +231,67 @@ class Preempting(Remedy):
         """True if the RM is asked about victims as well as about nodes."""
         policy = self._rm.predicates
         return policy is not None and policy.judges_victims
+
+
+def equals_of(context: CheckContext, app: Application, request: Request, now: float) -> int:
+    """Number of asks of the queue that are like this one and may preempt now, at most `MOST_TOGETHER`.
+
+    Each has to stay within the limits of its user with as many of its size as are counted before it. An ask
+    that the RM judges, or that has its node alone, shares no room with others.
+    """
+    leaf: Queue = app.leaf
+    wanted = request.ask.ask_class
+    if wanted.predicate is not None or leaf.settings.reservation_exclusive:
+        return 1
+    count = 1
+    others = islice(reversed(leaf.applications.values()), MOST_APPLICATIONS)
+    for one in (app, *[other for other in others if other is not app]):
+        group = one.groups.get(request.group.key)
+        if group is None or not (one is app or _may_preempt(context, one, group, now)):
+            continue
+        for place in islice(group.heap, MOST_ASKS):
+            if not _is_equal(place, request, now - leaf.settings.preemption_delay):
+                continue
+            if _exceeds_limit(one, times(wanted.items, count + 1)):
+                break
+            count += 1
+            if count == MOST_TOGETHER:
+                return count
+    return count
+
+
+def _may_preempt(context: CheckContext, app: Application, group: AskGroup, now: float) -> bool:
+    """True if nothing but the lack of room stops the group of another application."""
+    leaf: Queue = app.leaf
+    ranked: Any = leaf.ranking if app.peers is None else app.peers
+    if app not in ranked or app.blocker is not None or app.gang.is_whole or group.is_bound:
+        return False
+    wants = preemption_request_of(group)
+    if wants is not None and (wants.is_paused(now) or wants.is_waiting(now)):
+        return False
+    blocker = application_blocker(context, app) or stops_preemption(context, app, group)
+    if blocker is not None:
+        blocker.retire_if_unused()
+    return blocker is None
+
+
+def _is_equal(place: AskPlace, to: Request, created: float) -> bool:
+    """True if it is another ask that may preempt like this one, and is old enough."""
+    request = place.request
+    return (
+        request is not to
+        and waits(place)
+        and request.priority == to.priority
+        and request.ask.allow_preempt_other
+        and not request.triggered
+        and request.reservation is None
+        and place.create_time <= created
+    )
+
+
+def _exceeds_limit(app: Application, items: Items) -> bool:
+    """True if the amounts exceed what anything but a queue allows."""
+    return any(not isinstance(quota, Queue) and excess(quota, items) for quota in app.quotas)
 
 
 def stops_preemption(context: CheckContext, app: Application, group: AskGroup) -> Blocker | None:

@@ -67,6 +67,11 @@ class PreemptionRequest(AgedAsks):
         until: float | None = None if in_vain is None or now >= in_vain.until else in_vain.until
         return until
 
+    def is_waiting(self, now: float) -> bool:
+        """True while the reserved nodes that it waits for are reserved."""
+        kept = self.waits_for
+        return kept is not None and now < self.waits_until and not kept.lets_through()
+
     def end_wait(self, now: float) -> bool:
         """End the wait for reserved nodes, if it was long enough."""
         if self.waits_for is None or now < self.waits_until:

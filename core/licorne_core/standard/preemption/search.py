@@ -16,7 +16,7 @@ has no steps left, its best plans so far win; without a plan, the other nodes ar
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from licorne_core.config.schema import VictimOrder
@@ -31,11 +31,19 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.standard.preemption.candidates import Candidates
 from licorne_core.standard.preemption.covering import gang_amounts, may_be_complete
 from licorne_core.standard.preemption.hosts import FIRST_NODES, AskHosts, next_to_yield
-from licorne_core.standard.preemption.laws import Comparison, Law, Out, quota_shortage
+from licorne_core.standard.preemption.laws import Comparison, Law, Out, fence_of, quota_shortage
 from licorne_core.standard.preemption.leaves import VictimLeaf
 from licorne_core.standard.preemption.losses import Losses
 from licorne_core.standard.preemption.planning import Planning, VictimPlan
 from licorne_core.standard.preemption.standing import candidates_for, plan_stands, without_promise
+from licorne_core.standard.preemption.together import (
+    FEW_NODES,
+    Together,
+    is_least,
+    is_plain,
+    spots_for,
+    times,
+)
 from licorne_core.standard.preemption.units import Units
 from licorne_core.standard.preemption.victim_counts import CountsBySize
 from licorne_core.standard.preemption.victim_index import VictimIndex
@@ -51,6 +59,11 @@ STEPS = 20_000
 """What-if steps of one search."""
 NODES = 10
 """Most plans of one search, each for another node. The RM is asked about as many."""
+
+
+def alone() -> int:
+    """The number of equal asks where others do not count."""
+    return 1
 
 
 class SearchRefusal(NamedTuple):
@@ -107,6 +120,8 @@ class PreemptionSearch(Search):
         self._first_nodes = first_nodes
         self._index = VictimIndex(nodes, applications, reserved, losses, in_units)
         self._counts = CountsBySize(self._index, part)
+        self.delaying = 0
+        """Bits of the extensions that may delay stops of victims in a leaf."""
 
     def find(
         self,
@@ -117,19 +132,28 @@ class PreemptionSearch(Search):
         steps: int = STEPS,
         most: int = NODES,
         refused: Collection[Node] = (),
+        equals: Callable[[], int] = alone,
     ) -> list[VictimPlan] | SearchRefusal:
         """Return at most `most` plans for a pending ask, each for another node, best first; never empty.
 
         `steps` bounds the what-if steps. No plan is for one of the `refused` nodes. The caller checks
-        that the ask may trigger preemption at all (spec § 9.2). `now` is in unix seconds.
+        that the ask may trigger preemption at all (spec § 9.2). `now` is in unix seconds. `equals` counts
+        the asks that are to get room together, this one included; then there is one plan.
 
         Raises:
             StillLooking: not all nodes have been measured yet; the next call continues there.
         """
-        return without_promise(request, lambda: self._find(app, request, now, steps, most, refused))
+        return without_promise(request, lambda: self._find(app, request, now, steps, most, refused, equals))
 
     def _find(
-        self, app: Application, request: Request, now: float, steps: int, most: int, refused: Collection[Node]
+        self,
+        app: Application,
+        request: Request,
+        now: float,
+        steps: int,
+        most: int,
+        refused: Collection[Node],
+        equals: Callable[[], int],
     ) -> list[VictimPlan] | SearchRefusal:
         leaf: Queue = app.leaf
         wanted = request.ask.ask_class.items
@@ -155,10 +179,48 @@ class PreemptionSearch(Search):
             planning = Planning(candidates, what_if, beyond)
             with_spare = request.ask.ask_class.predicate is not None
             found = planning.best(hosts, most, with_spare=with_spare)
+            plain = found and all(is_plain(one, candidates.units, self.delaying) for one in found[0].victims)
+            number = equals() if plain else 1
+            if number > 1:
+                found = [self._for_all(app, request, entitled, hosts, found[0], number, now)]
         if not found:
             found = self._refusal(candidates, hosts, entitled, request)
         self.work += what_if.steps + candidates.looked_at + hosts.looked_at
         return found
+
+    def _for_all(
+        self,
+        app: Application,
+        request: Request,
+        entitled: Queue,
+        hosts: AskHosts,
+        plan: VictimPlan,
+        equals: int,
+        now: float,
+    ) -> VictimPlan:
+        """The plan, or one that is better if as many of the equal asks as possible get room together."""
+        leaf: Queue = app.leaf
+        wanted = request.ask.ask_class.items
+        tables = [self._counts.of(times(wanted, number)) for number in range(1, equals + 1)]
+        for number in range(equals, 1, -1):
+            together = times(wanted, number)
+            if not stays_within_guarantee(entitled, together):
+                continue
+            beyond = quota_shortage(leaf.lineage, together)
+            self.work += sum([table.refresh() + table.recount() for table in tables[:number]])
+            fence = fence_of(leaf, request.priority, together)
+            candidates = Candidates(self._index, leaf, entitled, fence, wanted, now)
+            is_small = len(self._index.nodes) <= FEW_NODES
+            if not (is_small or candidates.by_cost) and is_least(plan, tables[:number]):
+                return plan
+            elsewhere = candidates if is_small and any(beyond) else None
+            spots = spots_for(hosts, tables[:number], plan, elsewhere, is_small=is_small)
+            search = Together(candidates, spots, wanted, number, beyond, self.delaying, is_small=is_small)
+            better = search.improve(plan, quota_shortage(leaf.lineage, wanted))
+            self.work += search.what_if.steps + candidates.looked_at
+            if better is not None:
+                return better
+        return plan
 
     def _refusal(
         self, candidates: Candidates, hosts: AskHosts, entitled: Queue, request: Request

@@ -18,7 +18,7 @@ from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import EMPTY, Items
 from licorne_core.values.sorted_parts import SortedParts
 
-SHAPES = 32
+SHAPES = 64
 """Most sizes of asks with cached counts. The size used longest ago is dropped first."""
 
 
@@ -127,6 +127,11 @@ class VictimCounts:
         for least in sorted(self._ranks):
             for node in self._in_rank(least):
                 yield least, node
+
+    def least(self, node_id: NodeId) -> int | None:
+        """Least number of victims on the node; None if no number suffices."""
+        known = self._known.get(node_id)
+        return None if known is None else known.least
 
     def with_room(self) -> Iterator[Node]:
         """Nodes that will have room without further victims."""

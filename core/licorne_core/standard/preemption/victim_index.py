@@ -205,11 +205,15 @@ def promised_on(node: Node, applications: Mapping[AppId, Application]) -> Mappin
             if reservation.exclusive or request.ask.ask_class.predicate is not None:
                 return None
             charge(promised, reservation.items)
-    if promised:
-        for allocation in node.allocations:
-            if applications[allocation.ask.app_id].requests[allocation.ask.key].state is NOTICED:
-                return None
-    return promised
+    return None if promised and any_noticed(node, applications) else promised
+
+
+def any_noticed(node: Node, applications: Mapping[AppId, Application]) -> bool:
+    """True if an allocation on the node is under notice."""
+    for allocation in node.allocations:
+        if applications[allocation.ask.app_id].requests[allocation.ask.key].state is NOTICED:
+            return True
+    return False
 
 
 def room_shortage(node: Node, wanted: Items, promised: Mapping[str, int] = EMPTY) -> Vector:
