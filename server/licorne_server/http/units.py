@@ -4,6 +4,7 @@ An error has its keys in two spellings: of the older core, and of its web page.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import cache
 from http import HTTPStatus
 from math import isfinite
 from typing import Any, TypeVar
@@ -63,18 +64,22 @@ def reports_of(extensions: str) -> dict[str, Source]:
 
 def message_json(message: Message) -> JsonObject:
     """A message of State with all its fields, under its JSON names; whole numbers of 64 bits are numbers."""
-    return {
-        field.json_name: _value_of(field, getattr(message, field.name)) for field in message.DESCRIPTOR.fields
-    }
+    return {shown: of(getattr(message, name)) for shown, name, of in _fields(message.DESCRIPTOR)}
 
 
-def _value_of(field: Any, value: Any) -> object:
+@cache
+def _fields(kind: Any) -> list[tuple[str, str, Callable[[Any], object]]]:
+    """JSON name, name and conversion of each field of a message."""
+    return [(field.json_name, field.name, _conversion(field)) for field in kind.fields]
+
+
+def _conversion(field: Any) -> Callable[[Any], object]:
     kind = field.message_type
     if kind is None:
-        return list(value) if field.is_repeated else value
+        return list if field.is_repeated else lambda value: value
     if kind.GetOptions().map_entry:
-        return dict(value)
-    return [message_json(one) for one in value] if field.is_repeated else message_json(value)
+        return dict
+    return (lambda values: list(map(message_json, values))) if field.is_repeated else message_json
 
 
 def _with_an_end(share: float) -> float | None:
