@@ -228,6 +228,39 @@ async def test_a_queue_is_stopped_and_started(town: Town) -> None:
     assert idle.err.splitlines()[0] == "queue root.dev is to be stopped: nothing waits, nothing runs"
 
 
+SLIPS = [
+    *((noun, verb, "") for noun, verb in (("nodes", "cordon"), ("apps", "hold"), ("queues", "start"))),
+    *((noun, verb, "", "-y") for noun, verb in (("nodes", "drain"), ("apps", "kill"), ("queues", "stop"))),
+    *((noun, verb, "-y") for noun, verb in (("nodes", "drain"), ("apps", "kill"), ("queues", "stop"))),
+    ("nodes", "cordon", "node-1", "nod"),
+    ("apps", "hold", "shop", "shpo"),
+    ("apps", "kill", "shop", "shpo", "-y"),
+    ("queues", "stop", "root.prod", "root.prd", "-y"),
+    *(("nodes", "drain", "node-1", "--deadline", wrong, "-y") for wrong in ("", "-5m", "5", "1e9d")),
+    ("nodes", "drain", "node-1", "--deadline", "5m", "--now", "-y"),
+    *(("apps", "set", "shop", "--priority", wrong) for wrong in ("", "1.5", "2147483648")),
+    ("apps", "set", "shop", "--queue", ""),
+    ("apps", "set", "shop", "--queue", "root.prd"),
+    *(("config", "rollback", "--to", wrong, "-y") for wrong in ("", "0", "7")),
+    ("config", "apply", "/dev/null", "-y"),
+    ("rms", "forget", "", "-y"),
+]
+"""Acts with something empty or wrong in their line, or with one wrong name of several."""
+
+
+@pytest.mark.parametrize("words", SLIPS, ids=" ".join)
+async def test_a_slip_does_nothing(town: Town, words: tuple[str, ...]) -> None:
+    """It is refused whole, and nothing that the line names has changed."""
+    looks = (("nodes",), ("queues",), ("apps",), ("config", "history"))
+    before = [(await town.shell(*look, *BLUE, "-o", "json")).out for look in looks]
+    try:
+        code = (await town.shell(*words, *BLUE)).code
+    except SystemExit as wrong_usage:
+        code = int(wrong_usage.code or 0)
+    assert code in (1, 3, 4)
+    assert [(await town.shell(*look, *BLUE, "-o", "json")).out for look in looks] == before
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -7,6 +7,7 @@ items, or one of them, or carries out a verb on named items.
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import eq
 from typing import Any, Generic, NamedTuple
 
@@ -225,8 +226,17 @@ class Noun(Generic[T]):
         return f"{kind} {printable(name)} not found in partition {where}{meant}"
 
     def _act(self, channel: grpc.Channel, args: argparse.Namespace, verb: Verb) -> None:
-        """Print the plan, ask for consent if needed, and act on one item after the other."""
+        """Print the plan, ask for consent if needed, and act on one item after the other.
+
+        Raises:
+            UsageError: a name is empty.
+            NotFoundError: there is no item of one of several names; then nothing is done.
+        """
+        if not all(args.names):
+            raise UsageError(f"a {self.listing.kind} has an empty name: nothing was done")
         place = place_of(channel, args) if self.partitioned else Place("", "")
+        if len(args.names) > 1 and verb.plan is None:
+            self._check_names(channel, args, place.partition)
         act = Act(channel, args, place)
         if verb.plan is not None:
             for line in verb.plan(act, args.names):
@@ -239,6 +249,16 @@ class Noun(Generic[T]):
                 print_data(to_plain(answer), args.output)
             else:
                 say(text)
+
+    def _check_names(self, channel: grpc.Channel, args: argparse.Namespace, partition: str) -> None:
+        """Look for all names before the first of them is acted on; a plan does that by itself."""
+        known = dict.fromkeys(self.names(self.service(channel), args, partition))
+        for name in args.names:
+            if name not in known:
+                meant = did_you_mean(name, islice(known, MOST_COMPARED))
+                raise NotFoundError(
+                    f"{self.listing.kind} {printable(name)} not found{meant}: nothing was done"
+                )
 
     def names(self, service: Any, args: argparse.Namespace, partition: str) -> Iterator[str]:
         """The names that a verb may mean."""
