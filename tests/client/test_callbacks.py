@@ -11,6 +11,7 @@ from licorne import Application, Ask, ClassBy, Client, FailMode, Node, Predicate
 from licorne.callbacks import MAX_REASON, Callbacks
 from licorne.v1 import session_pb2 as pb
 from licorne.v1.session_pb2 import PredicateAnswer, Predicates, UpdateRequest
+from support.patience import PATIENCE
 from support.peers.scripted import ScriptedStream, listening, scripted
 from support.peers.shim import eventually
 
@@ -213,7 +214,7 @@ async def test_a_slow_function_holds_up_nothing_else() -> None:
     hold, done = threading.Event(), asyncio.Event()
 
     def wait(_: PredicateCheck) -> Mapping[str, str]:
-        hold.wait(10)
+        hold.wait(PATIENCE)
         return {}
 
     async def script(stream: ScriptedStream) -> None:

@@ -13,6 +13,7 @@ from licorne.check_runner import CheckRunner
 from licorne.session import Stamp, Stats
 from licorne.v1 import session_pb2 as pb
 from licorne.v1.session_pb2 import PredicateAnswer
+from support.patience import PATIENCE
 from support.peers.scripted import ScriptedStream, listening, scripted
 from support.peers.shim import eventually
 
@@ -169,7 +170,7 @@ async def test_quick_answers_do_not_wait_for_a_slow_one() -> None:
 
     def judge(asked: PredicateCheck) -> Mapping[str, str]:
         if asked.id == 3:
-            hold.wait(10)
+            hold.wait(PATIENCE)
         return {}
 
     sent = Sent()
@@ -190,13 +191,13 @@ async def test_a_list_that_takes_too_long_is_answered_in_part() -> None:
     def judge(asked: PredicateCheck) -> Mapping[str, str]:
         judged.append(asked.id)
         if asked.id == 3:
-            hold.wait(10)
+            hold.wait(PATIENCE)
         return {}
 
     sent, stats = Sent(), Stats()
     runner = CheckRunner(judge, answer, sent, stats)
     try:
-        runner.start(STAMP, [check(number, deadline=0.1) for number in range(1, 6)])
+        runner.start(STAMP, [check(number, deadline=2.0) for number in range(1, 6)])
         await eventually(lambda: stats.unanswered)
         assert stats.unanswered == 3
         assert sent.ids == [1, 2]
@@ -215,7 +216,7 @@ async def test_a_list_that_never_gets_its_turn_is_counted() -> None:
 
     def judge(asked: PredicateCheck) -> Mapping[str, str]:
         if asked.id == 1:
-            hold.wait(10)
+            hold.wait(PATIENCE)
         return {}
 
     sent, stats = Sent(), Stats()
@@ -234,7 +235,7 @@ def plain(hold: threading.Event) -> Callable[[PredicateCheck], Mapping[str, str]
     """A function that waits."""
 
     def judge(_: PredicateCheck) -> Mapping[str, str]:
-        hold.wait(10)
+        hold.wait(PATIENCE)
         return {}
 
     return judge
