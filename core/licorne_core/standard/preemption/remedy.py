@@ -240,18 +240,18 @@ def equals_of(context: CheckContext, app: Application, request: Request, now: fl
     that the RM judges, or that has its node alone, shares no room with others.
     """
     leaf: Queue = app.leaf
-    wanted = request.ask.ask_class
+    wanted, created = request.ask.ask_class, now - leaf.settings.preemption_delay
     if wanted.predicate is not None or leaf.settings.reservation_exclusive:
         return 1
     count = 1
     others = islice(reversed(leaf.applications.values()), MOST_APPLICATIONS)
     for one in (app, *[other for other in others if other is not app]):
         group = one.groups.get(request.group.key)
-        if group is None or not (one is app or _may_preempt(context, one, group, now)):
+        places = () if group is None else islice(group.heap, MOST_ASKS)
+        equal = list(islice((place for place in places if _is_equal(place, request, created)), MOST_TOGETHER))
+        if group is None or not equal or not (one is app or _may_preempt(context, one, group, now)):
             continue
-        for place in islice(group.heap, MOST_ASKS):
-            if not _is_equal(place, request, now - leaf.settings.preemption_delay):
-                continue
+        for _ in equal:
             if _exceeds_limit(one, times(wanted.items, count + 1)):
                 break
             count += 1
