@@ -1,6 +1,5 @@
 """What-if plans of a configuration, of a submission and of a start, made on copies."""
 
-import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -16,6 +15,7 @@ from licorne_core.messages.plans import (
     FREED_NODE,
     ConfigurationPlan,
     ConfigurationPlanRefused,
+    StartChange,
     StartTrial,
     WaitingAskName,
 )
@@ -285,37 +285,47 @@ def _plan_start(name: WaitingAskName, scheduler: Scheduler, now: float, spent: S
     def search(spent: Spent, *, adds_node: bool) -> StartTrial:
         return scheduler.plan_start(name, now, lambda: spent() / TRIAL_PART, adds_node=adds_node)
 
-    def confirm(found: StartTrial, spent: Spent) -> StartTrial:
-        return scheduler.plan_start(name, now, lambda: spent() / TRIAL_PART, changes=found.changes)
+    def confirm(found: pb.StartTrial, spent: Spent) -> StartTrial:
+        changes = [
+            StartChange(
+                kind=one.kind,
+                holder=one.holder,
+                name=one.name,
+                path=one.path,
+                amounts=dict(one.amounts),
+                count=one.count,
+            )
+            for one in found.changes
+        ]
+        return scheduler.plan_start(name, now, lambda: spent() / TRIAL_PART, changes=changes)
 
     response = pb.PlanStartResponse(complete=True)
     for adds_node in (False, True):
         found = _tried(partial(search, adds_node=adds_node))
         if isinstance(found, str):
             return _REFUSED + found.encode()
-        trial = _tried(partial(confirm, found)) if found.starts else found
-        if isinstance(trial, StartTrial):
+        trial = _tried(partial(confirm, found.trials[0])) if found.trials else found
+        if not isinstance(trial, str):
             response.complete = response.complete and trial.complete
-            if trial.starts:
-                response.trials.append(start_trial(trial))
-        if found.starts and not any(change.kind == FREED_NODE for change in found.changes):
+            response.trials.extend(trial.trials)
+        if found.trials and not any(one.kind == FREED_NODE for one in found.trials[0].changes):
             # No node was missing, so another one is no help.
             break
     return _PLANNED + response.SerializeToString()
 
 
-def _tried(work: Callable[[Spent], StartTrial]) -> StartTrial | str:
-    """The outcome of a trial in a copy of its own, or why there is none."""
+def _tried(work: Callable[[Spent], StartTrial]) -> pb.PlanStartResponse | str:
+    """The outcome of a trial in a copy of its own, without a trial that has failed; or why there is none."""
 
     def told(spent: Spent) -> bytes:
         try:
-            return _PLANNED + pickle.dumps(work(spent))
+            trial = work(spent)
         except NotFound as error:
             return _REFUSED + str(error).encode()
+        trials = [start_trial(trial)] if trial.starts else []
+        return _PLANNED + pb.PlanStartResponse(trials=trials, complete=trial.complete).SerializeToString()
 
     answer = apart(told, TRIAL_SECONDS)
     if answer.startswith(_REFUSED):
         return answer.removeprefix(_REFUSED).decode()
-    # Written a moment ago by a copy of this process.
-    trial: StartTrial = pickle.loads(answer.removeprefix(_PLANNED))
-    return trial
+    return pb.PlanStartResponse.FromString(answer.removeprefix(_PLANNED))
