@@ -2,7 +2,7 @@
 
     python docs/decisions.py               all loads, as on the page
     python docs/decisions.py --jobs 100    fewer jobs, for a quick look; nothing is written
-    python docs/decisions.py --traces DIR  the SWF files of a folder beside textbook EASY; nothing is written
+    python docs/decisions.py --traces DIR  SWF files of a folder beside textbook backfill; nothing is written
 
 Every figure is the mean over some seeds, with its sample standard deviation. Policies whose properties
 this core does not have are left out.
@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -32,6 +33,8 @@ SEEDS = (1, 2, 3)
 JOBS = {"hpc": 400, "learning": 400, "mixed": 200}
 DRAWN = "hpc"
 """The load of the picture."""
+BESIDE = ("backfill-easy", "backfill-shortest")
+"""Policies with a reference for traces."""
 FIRST = 20
 """Jobs that are named where a trace differs."""
 TABLE = re.compile(r"(<!-- made: (?P<name>[a-z]+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -87,8 +90,8 @@ def beside_easy(folder: Path, most: int) -> int:
     if not files:
         print(f"decisions: {folder} has no SWF files (*.swf, *.swf.gz)", file=sys.stderr)
         return 1
-    print("| Trace | Nodes | Jobs | Mean wait, reference | Slowdown, reference | Differ |")
-    print("|---|---|---|---|---|---|")
+    print("| Trace | Policy | Nodes | Jobs | Mean wait, reference | Slowdown, reference | Differ |")
+    print("|---|---|---|---|---|---|---|")
     for path in files:
         trace = FORMATS["swf"]((path,))
         try:
@@ -96,20 +99,20 @@ def beside_easy(folder: Path, most: int) -> int:
         except (OSError, TraceError) as error:
             print(f"decisions: {error}", file=sys.stderr)
             return 1
-        for nodes in (1, trace.processors):
-            if not nodes:
-                print(f"decisions: {path.name}: its header has no MaxProcs", file=sys.stderr)
-                return 1
-            found = compared(source, trace.processors, nodes=nodes, limit=most)
+        if not trace.processors:
+            print(f"decisions: {path.name}: its header has no MaxProcs", file=sys.stderr)
+            return 1
+        for nodes, policy in product((1, trace.processors), BESIDE):
+            found = compared(source, trace.processors, nodes=nodes, limit=most, policy=policy)
             figures = found.run.figures
             print(
-                f"| {path.name} | {nodes} × {trace.processors // nodes} | {figures.jobs:,} "
+                f"| {path.name} | `{policy}` | {nodes} × {trace.processors // nodes} | {figures.jobs:,} "
                 f"| {figures.wait_mean:,.1f}, {found.wait_mean:,.1f} s "
                 f"| {figures.slowdown_mean:.2f}, {found.slowdown_mean:.2f} | {len(found.differing):,} |",
                 flush=True,
             )
             for one in found.differing[:FIRST]:
-                print(f"{path.name}, {nodes} nodes: {one}", flush=True)
+                print(f"{path.name}, {policy}, {nodes} nodes: {one}", flush=True)
     return 0
 
 

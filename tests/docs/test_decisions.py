@@ -102,7 +102,7 @@ def test_means_and_spreads() -> None:
 
 
 def test_a_trace_of_a_user_is_played_beside_easy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each SWF file of a folder has a row for one node and for many; a folder without any is refused."""
+    """Each SWF file has a row for each policy on one node and on many; a folder without any is refused."""
     assert decisions.main(["--traces", str(tmp_path)]) == 1
     assert capsys.readouterr().err == f"decisions: {tmp_path} has no SWF files (*.swf, *.swf.gz)\n"
     rest = "-1 " * 7
@@ -110,4 +110,8 @@ def test_a_trace_of_a_user_is_played_beside_easy(tmp_path: Path, capsys: pytest.
     (tmp_path / "a.swf").write_text("\n".join(["; MaxProcs: 4", *jobs]), encoding="utf-8")
     assert decisions.main(["--traces", str(tmp_path)]) == 0
     _, _, *rows = capsys.readouterr().out.splitlines()
-    assert rows == [f"| a.swf | {shape} | 4 | 2.8, 2.8 s | 1.05, 1.05 | 0 |" for shape in ("1 × 4", "4 × 1")]
+    assert rows == [
+        f"| a.swf | `{policy}` | {shape} | 4 | 2.8, 2.8 s | 1.05, 1.05 | 0 |"
+        for shape in ("1 × 4", "4 × 1")
+        for policy in ("backfill-easy", "backfill-shortest")
+    ]

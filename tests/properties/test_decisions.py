@@ -37,6 +37,7 @@ def agree(
     gangs: float | None = None,
     preempting: float | None = None,
     backfill: float = SHARE,
+    shortest: float = 0.0,
     notices: bool = False,
     elastic: float = ELASTIC,
     topology: bool | None = None,
@@ -50,6 +51,7 @@ def agree(
             gangs=gangs,
             preempting=preempting,
             backfill=backfill,
+            shortest=shortest,
             notices=notices,
             elastic=elastic,
             topology=topology,
@@ -120,9 +122,12 @@ def test_no_size_of_slices_changes_a_decision(part: range, tuning: Tuning) -> No
 
 
 @pytest.mark.worlds(first=3_100_000, one_in=6)
-def test_decides_as_the_oracle_does_of_backfill(part: range) -> None:
+@pytest.mark.parametrize(
+    ("shortest", "length"), [(0.0, CROWDED), (0.9, 3 * CROWDED)], ids=["in order", "shortest first"]
+)
+def test_decides_as_the_oracle_does_of_backfill(part: range, shortest: float, length: int) -> None:
     """Everywhere blocked asks hold shadow starts: others pass them, ends come early and late, nodes go."""
-    agree(part, length=CROWDED, backfill=1.0)
+    agree(part, length=length, backfill=1.0, shortest=shortest)
 
 
 @pytest.mark.worlds(first=3_200_000, one_in=40)

@@ -1,10 +1,12 @@
-"""A workload played by `licorne simulate` and by plain EASY (`reference_backfill.py`), compared job by job.
+"""A workload played by `licorne simulate` and by plain backfill (`reference_backfill.py`), job by job.
 
 Jobs that ran longer than they requested count as having requested that: a batch system stops them, and EASY
 has no rule for those that run on. Jobs of one second are in the order of their names, as applications are.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
 from statistics import fmean
 from typing import NamedTuple
 
@@ -14,7 +16,7 @@ from licorne_server.lab.simulation.figures import SHORT
 from licorne_server.lab.simulation.policies import POLICIES
 from licorne_server.lab.simulation.rules import Members, Rules
 from licorne_server.lab.simulation.runs import Run, Setup, Source, play
-from support.reference_backfill import Job, easy, played
+from support.reference_backfill import Choice, Job, ShortestFirst, easy, played
 
 
 class Difference(NamedTuple):
@@ -40,13 +42,27 @@ class Compared(NamedTuple):
     slowdown_mean: float
 
 
-def compared(source: Source, processors: int, *, nodes: int = 1, limit: int = 0) -> Compared:
-    """Play the jobs under `backfill-easy` on equal nodes, and under plain EASY on as many processors."""
+def compared(
+    source: Source,
+    processors: int,
+    *,
+    nodes: int = 1,
+    limit: int = 0,
+    policy: str = "backfill-easy",
+    until: int = 0,
+) -> Compared:
+    """Play the jobs under the policy on equal nodes, and under plain backfill on as many processors.
+
+    With `until` jobs that have waited for so many seconds go in the order of arrival again.
+    """
+    rules: Choice = ShortestFirst(until or inf) if policy == "backfill-shortest" else easy
+    of_order = {"backfill.order.until": f"{until}s"} if until else {}
+    made = replace(POLICIES[policy], properties={**POLICIES[policy].properties, **of_order})
     source.jobs = [job._replace(requested=max(job.requested, job.runtime)) for job in source.jobs]
     kind = NodeKind(nodes, {VCORE: 1000 * (processors // nodes)})
     members = Members.PROCESSOR if nodes > 1 else None
     setup = Setup(nodes=[kind], rules=Rules(members=members), limit=limit)
-    run = play(source, setup, POLICIES["backfill-easy"], None)
+    run = play(source, setup, made, None)
     courses = sorted(run.outcome.courses, key=lambda one: (one.job.submit, one.job.job))
     begin = courses[0].job.submit
     jobs = [
@@ -56,10 +72,11 @@ def compared(source: Source, processors: int, *, nodes: int = 1, limit: int = 0)
             one.job.amounts[VCORE] // 1000,
             one.job.declared,
             round(one.job.runtime),
+            one.job.user,
         )
         for number, one in enumerate(courses)
     ]
-    starts = played(jobs, processors // nodes * nodes, easy)
+    starts = played(jobs, processors // nodes * nodes, rules)
     differing = [
         Difference(
             one.job.job, job.size, None if one.start is None else one.start - begin, starts[job.number]

@@ -140,8 +140,9 @@ class Cycle:
     def _inside(self, queue: Queue, ranking: Ranking[Any]) -> Decision | None:
         """First decision in the queue, or in those of its applications that a user ranks, in key order."""
         waiting = self._context.wakeups.waiting
+        order = ranking if ranking.second is None else ranking.in_force
         while True:
-            child = waiting.first(ranking) if waiting.opened else ranking.top()
+            child = waiting.first(order) if waiting.opened else order.top()
             if child is None:
                 return None
             if isinstance(child, UserApps):

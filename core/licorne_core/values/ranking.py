@@ -6,6 +6,7 @@ ranking is *active*, or *set aside* while it is blocked. Keys are tuples with a 
 that the order never depends on the order of arrival.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -68,10 +69,11 @@ class Ranking(Generic[T]):
 
     Always true: the heap has an entry for every active item, with the serial number of its place;
     entries with other numbers are stale. `improved` lists entries with a lowered key, the latest
-    last, for callers with their own heap of this ranking's items.
+    last, for callers with their own heap of this ranking's items. With a `second` order, that has the same
+    items, and the same ones are active in it.
     """
 
-    __slots__ = ("_active", "_heap", "_places", "_serial", "forgotten", "improved")
+    __slots__ = ("_active", "_heap", "_places", "_serial", "forgotten", "improved", "second")
 
     def __init__(self) -> None:
         """Start empty."""
@@ -82,9 +84,23 @@ class Ranking(Generic[T]):
         self._heap: list[_Entry] = []
         self._places: dict[T, _Place] = {}
         self._active = 0
+        self.second: SecondOrder[T] | None = None
+        """Another order of the items, which is in force at times; it is set while there are no items."""
+
+    @property
+    def in_force(self) -> "Ranking[T]":
+        """The items in the order that is in force."""
+        second = self.second
+        return second.ranking if second is not None and second.leads else self
+
+    def orders(self) -> "tuple[Ranking[T], ...]":
+        """This ranking, and that of the second order if there is one."""
+        return (self,) if self.second is None else (self, self.second.ranking)
 
     def clear(self) -> None:
         """Remove all items, as before a change to keys of another kind."""
+        if self.second is not None:
+            self.second.clear()
         if not self._serial:
             return
         self._heap = []
@@ -103,6 +119,8 @@ class Ranking(Generic[T]):
 
     def put(self, item: T, key: Key) -> None:
         """Rank the item under the key, in place of any earlier key, and activate it."""
+        if self.second is not None:
+            self.second.put(item)
         heap = self._heap
         self._serial += 1
         serial = self._serial
@@ -160,6 +178,8 @@ class Ranking(Generic[T]):
 
     def discard(self, item: T) -> None:
         """Remove the item, if ranked."""
+        if self.second is not None:
+            self.second.discard(item)
         place = self._places.pop(item, None)
         if place is not None and place.active:
             place.active = False
@@ -167,6 +187,8 @@ class Ranking(Generic[T]):
 
     def set_aside(self, item: T) -> None:
         """Set the item aside, if ranked, until it is put or activated again."""
+        if self.second is not None:
+            self.second.ranking.set_aside(item)
         place = self._places.get(item)
         if place is not None and place.active:
             place.active = False
@@ -174,6 +196,8 @@ class Ranking(Generic[T]):
 
     def activate(self, item: T) -> None:
         """Activate the item, if ranked, under its key."""
+        if self.second is not None:
+            self.second.ranking.activate(item)
         place = self._places.get(item)
         if place is not None and not place.active:
             place.active = True
@@ -213,6 +237,34 @@ class Ranking(Generic[T]):
         """The items of `ordered` one by one. Before the first, a None marks each possible pause."""
         for place in in_runs(list(self._places.values()), key=_Place.rank):
             yield None if place is None else place.item
+
+
+class SecondOrder(ABC, Generic[T]):
+    """Another order of the items of a ranking, for the time in which it leads.
+
+    That ranking reports each item that it ranks, removes, sets aside or activates.
+    """
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.ranking: Ranking[T] = Ranking()
+
+    @property
+    @abstractmethod
+    def leads(self) -> bool:
+        """True while items are tried in this order."""
+
+    @abstractmethod
+    def put(self, item: T) -> None:
+        """Rank the item under its key in this order, and activate it."""
+
+    def discard(self, item: T) -> None:
+        """Remove the item, if ranked."""
+        self.ranking.discard(item)
+
+    def clear(self) -> None:
+        """Remove all items."""
+        self.ranking.clear()
 
 
 INT32_MAX: Final = 2**31 - 1

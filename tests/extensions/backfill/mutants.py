@@ -1,7 +1,7 @@
 """Backfill: shadow starts, those who pass them, and what moves them."""
 
 from mutants.defect import Defect
-from mutants.operators import drop, never, swap, without
+from mutants.operators import drop, never, returns, swap, without
 
 BACKFILL = (
     Defect(
@@ -143,5 +143,26 @@ BACKFILL = (
         swap("end . unsure", "False"),
         "a gang holds nodes whose ends are only learnt, and leaves idle ones to others",
         ("extensions/backfill/test_shadows",),
+    ),
+    Defect(
+        "all-pass-in-order",
+        "Passing.leads",
+        returns("False"),
+        "the shortest do not go first, whoever holds a planned start",
+        ("lab/simulation/test_textbook",),
+    ),
+    Defect(
+        "those-that-wait-learn-nothing",
+        "Passing.ended",
+        drop("_rekey"),
+        "what a user's jobs took changes the order of those alone that come after them",
+        ("lab/simulation/test_textbook", "extensions/backfill/test_passing"),
+    ),
+    Defect(
+        "long-waits-end-nothing",
+        "Passing.pass_time",
+        drop("_rekey"),
+        "an application goes in order of arrival again only after something else has happened to it",
+        ("lab/simulation/test_textbook",),
     ),
 )

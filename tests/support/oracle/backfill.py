@@ -3,7 +3,7 @@
 Everything is found anew from the records for each decision; only the starts that were told are kept.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
@@ -32,6 +32,7 @@ REPLAN_SECONDS = 5.0
 MOST = {"off": 0, "easy": 1, "conservative": 16}
 FEWEST_RUNS = 3
 MOST_RUNS = 64
+LAST_RUNS = 2
 
 Name = tuple[str, str]
 
@@ -145,6 +146,7 @@ def declared(app: AppRecord, ask: Ask) -> float:
 
 def note_end(
     runs: dict[object, list[float]],
+    last_runs: dict[str, dict[str, float]],
     apps: dict[str, AppRecord],
     app: AppRecord,
     allocation: AllocationRecord,
@@ -154,9 +156,32 @@ def note_end(
     for _, _, shadow in holders(apps):
         shadow.looked = -inf
     if allocation.state == ALLOCATED and not allocation.ask.brought:
+        ran = now - allocation.started
         known = runs.setdefault(_alike(app, allocation.ask), [])
-        known.append(now - allocation.started)
+        known.append(ran)
         del known[:-MOST_RUNS]
+        of_user = last_runs.setdefault(app.user, {})
+        of_user[app.app_id] = max(ran, of_user.pop(app.app_id, 0.0))
+        for app_id in [*of_user][:-LAST_RUNS]:
+            del of_user[app_id]
+
+
+def runtime_for_order(look: Look) -> Callable[[AppRecord], float] | None:
+    """How long applications run that may pass, if these go in the order of that; -1 after the bound."""
+    root = look.queues["root"].properties
+    is_shortest = root.get("backfill.order", "arrival") == "shortest" and mode(look.queues) != "off"
+    if not is_shortest or len(holders(look.apps)) + look.asked_for_starts < MOST[mode(look.queues)]:
+        return None
+    until = seconds(root.get("backfill.order.until", "0s")) or inf
+
+    def runtime(app: AppRecord) -> float:
+        if app.submitted + until <= look.now:
+            return -1.0
+        declared_most = max((ask.runs for ask in app.awake()), default=inf)
+        ran = look.last_runs.get(app.user, {}).values()
+        return min(declared_most, sum(ran) / LAST_RUNS if len(ran) == LAST_RUNS else inf)
+
+    return runtime
 
 
 def holders(apps: dict[str, AppRecord]) -> list[tuple[AppRecord, AskRecord, ShadowRecord]]:

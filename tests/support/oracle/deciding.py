@@ -19,6 +19,7 @@ from support.oracle.backfill import (
     ask_first,
     holders,
     plan,
+    runtime_for_order,
     start_for,
 )
 from support.oracle.books import AppRecord, AskRecord, Kind
@@ -137,7 +138,7 @@ def decide(look: Look) -> Outcome:
     outcome = Outcome(decision, [], {}, {}, [], [], [], [], looked, [look.pauses])
     if decision is not None:
         return outcome
-    for app in apps_in_order(look):
+    for app in apps_in_order(look, runtime=runtime_for_order(look)):
         if app.backs_off_until > look.now or (app.state == "Accepted" and not may_start(look, app)):
             continue
         found, backs_off = _decide_for(look, app, outcome)

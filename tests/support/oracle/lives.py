@@ -166,7 +166,7 @@ def remove(partition: PartitionOracle, app_id: str, now: float) -> None:
     for key, allocation in app.allocations.items():
         partition.nodes[allocation.node_id].changed(narrowed=False)
         if mode(partition.queues) != "off":
-            note_end(partition.runs, partition.apps, app, allocation, now)
+            note_end(partition.runs, partition.last_runs, partition.apps, app, allocation, now)
         partition.tell_released(app, key, "STOPPED_BY_RM", f"Application {app_id} Removed")
     for pair in app.pairs.values():
         if pair.node_id is not None:

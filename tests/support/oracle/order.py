@@ -39,9 +39,10 @@ class Look(NamedTuple):
     `preemption` is what is known of preemption. `review_due` is since when reservations are to be
     reviewed. `claims` are those to which reservations give way. `memory` is what was used. `budgets_of`
     has the budgets of an application, for one of its asks or for any. `runs` are the latest runs by leaf
-    and size, and `pauses` those of asks without a start. `places` are those of lost gang members,
-    `is_asked` is whether the RM is being asked about nodes for the whole gang, or a start, of an
-    application; for so many it is that are to have a start and have none (`asked_for_starts`).
+    and size, `last_runs` those of a user's last applications, and `pauses` those of asks without a start.
+    `places` are those of lost gang members, `is_asked` is whether the RM is being asked about nodes for the
+    whole gang, or a start, of an application; for so many it is that are to have a start and have none
+    (`asked_for_starts`).
     """
 
     queues: dict[str, QueueRecord]
@@ -61,25 +62,33 @@ class Look(NamedTuple):
     memory: Memory
     budgets_of: Callable[[AppRecord, AskRecord | None], list[Bound]]
     runs: dict[object, list[float]]
+    last_runs: dict[str, dict[str, float]]
     pauses: Any
     places: list[Any]
     is_asked: Callable[[AppRecord], bool]
     asked_for_starts: int
 
 
-def apps_in_order(look: Look, path: str = "root", *, newcomers: bool = False) -> Iterator[AppRecord]:
+Runtime = Callable[[AppRecord], float]
+"""How long an application is expected to run, for the order of those that pass planned starts."""
+
+
+def apps_in_order(
+    look: Look, path: str = "root", *, newcomers: bool = False, runtime: Runtime | None = None
+) -> Iterator[AppRecord]:
     """Applications with pending asks below a queue, in the order in which they are asked.
 
-    With `newcomers` those too that a state-aware or strict leaf does not let in yet.
+    With `newcomers` those too that a state-aware or strict leaf does not let in yet. With `runtime` those
+    of fifo leaves are in the order of that.
     """
     queue = look.queues[path]
     if queue.is_leaf:
-        yield from apps_of_leaf(look, queue, newcomers=newcomers)
+        yield from apps_of_leaf(look, queue, newcomers=newcomers, runtime=runtime)
         return
     children = [q.path for q in look.queues.values() if q.parent == path]
     waiting = [child for child in children if any(look.usage.pending[child].values())]
     for child in sorted(waiting, key=lambda child: queue_key(look, child, queue.priority_first)):
-        yield from apps_in_order(look, child, newcomers=newcomers)
+        yield from apps_in_order(look, child, newcomers=newcomers, runtime=runtime)
 
 
 # Queues (spec §§ 4.8-4.11)
@@ -133,12 +142,16 @@ def fair_max(look: Look, path: str) -> Amounts:
 # Applications (spec § 5.2)
 
 
-def apps_of_leaf(look: Look, leaf: QueueRecord, *, newcomers: bool) -> list[AppRecord]:
+def apps_of_leaf(
+    look: Look, leaf: QueueRecord, *, newcomers: bool, runtime: Runtime | None = None
+) -> list[AppRecord]:
     """The leaf's applications with pending asks, sorted by its policy."""
     here = [app for app in look.apps.values() if app.queue == leaf.path]
     if leaf.app_order == "stateaware" and not look.as_fifo and not newcomers:
         here = _without_newcomers(here)
     waiting = [app for app in here if app.asks and app.state in SCHEDULABLE and not app.held]
+    if runtime is not None and leaf.app_order == "fifo":
+        return sorted(waiting, key=lambda app: _passing_key(look, app, leaf, runtime(app)))
     ordered = sorted(waiting, key=lambda app: app_key(look, app, leaf))
     if leaf.app_order == "strict" and not newcomers:
         return ordered[:1]
@@ -173,6 +186,12 @@ def _without_newcomers(apps: list[AppRecord]) -> list[AppRecord]:
 def app_key(look: Look, app: AppRecord, leaf: QueueRecord) -> tuple[Any, ...]:
     """Priority, usage (fair only), submission time, id; before all, whether it only grows."""
     return (grows(app), *_key_of(look, app, leaf))
+
+
+def _passing_key(look: Look, app: AppRecord, leaf: QueueRecord, runtime: float) -> tuple[Any, ...]:
+    """Priority if that comes first, how long it is expected to run, then as usual."""
+    usual = _key_of(look, app, leaf)
+    return (grows(app), usual[0] if leaf.priority_first else 0, runtime, *usual)
 
 
 def _key_of(look: Look, app: AppRecord, leaf: QueueRecord) -> tuple[Any, ...]:

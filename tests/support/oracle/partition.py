@@ -123,6 +123,7 @@ class PartitionOracle:
         self.timers = Timers()
         self.queues = queue_records(config)
         self.runs: dict[object, list[float]] = {}
+        self.last_runs: dict[str, dict[str, float]] = {}
         self.pauses = Pauses()
         self.told_starts = 0
         self.apps: dict[str, AppRecord] = {}

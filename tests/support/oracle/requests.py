@@ -208,6 +208,7 @@ def follow_backfill(partition: PartitionOracle, before: str, now: float) -> None
     if (before == "off") == (after == "off"):
         return
     partition.runs.clear()
+    partition.last_runs.clear()
     for app in partition.apps.values():
         for ask in list(app.asks.values()):
             ask.runs = ask.declared if after != "off" else inf
@@ -301,7 +302,7 @@ def _free_booked(
         *UNACKNOWLEDGED,
         TerminationType.PLACEHOLDER_REPLACED,
     ):
-        note_end(partition.runs, partition.apps, app, app.allocations[key], now)
+        note_end(partition.runs, partition.last_runs, partition.apps, app, app.allocations[key], now)
     silent = why in UNACKNOWLEDGED or (not real and why is TerminationType.PLACEHOLDER_REPLACED)
     if not silent:
         partition.tell_released(app, key, "STOPPED_BY_RM", RELEASED_BY_RM)

@@ -44,6 +44,7 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         partition.memory,
         lambda app, own: partition.budgets.bounds(partition, app, own),
         partition.runs,
+        partition.last_runs,
         partition.pauses,
         partition.places,
         lambda app: any(check.of_gang is app for check in partition.checks.open.values()),

@@ -38,10 +38,13 @@ NEVER = "9000000s"
 class BackfillMaker:
     """Adds backfill to the commands of a world, from a source of its own: all else stays as drawn."""
 
-    def __init__(self, seed: int, rms: list[str], share: float, *, gangs: bool) -> None:
+    def __init__(
+        self, seed: int, rms: list[str], share: float, *, gangs: bool, shortest: float = 0.0
+    ) -> None:
         """Draw the RMs that have it: a `share` of them. With `gangs` each keeps its gangs, and these hold
-        starts.
+        starts. For the share `shortest` of their configurations the shortest pass first.
         """
+        self._shortest, self._orders = shortest, Random(f"order of backfill {seed}")
         self.rng = Random(f"backfill {seed}")
         self.rms = [rm for rm in rms if self.rng.random() < share]
         of_gangs = {rm: Random(f"backfill of gangs {seed} {rm}").random() for rm in self.rms}
@@ -68,6 +71,12 @@ class BackfillMaker:
             root["properties"] = {**root.get("properties", {}), **self._properties()}
             if not starts:
                 root["properties"].setdefault("backfill", "easy")
+            if self._orders.random() < self._shortest:
+                until = self._orders.choice(["0s", "0s", "3s", "40s"])
+                order = {"backfill": "easy", "backfill.order": "shortest", "backfill.order.until": until}
+                root["properties"] = {**root["properties"], **order}
+                for queue in _with_templates(root):
+                    queue.get("properties", {}).pop("application.sort.policy", None)
             for queue in () if starts else (root, *_templates(root)):
                 queue["properties"] = {**queue.get("properties", {}), "reserve.after": NEVER}
         return json.dumps(document)
@@ -94,6 +103,15 @@ def _single(new: NewApplication) -> NewApplication:
 
 def _alone(ask: Ask) -> Ask:
     return replace(ask, placeholder=False, task_group="")
+
+
+def _with_templates(queue: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The queue and those below, each with its template."""
+    yield queue
+    if "childtemplate" in queue:
+        yield queue["childtemplate"]
+    for child in queue.get("queues", []):
+        yield from _with_templates(child)
 
 
 def _templates(queue: dict[str, Any]) -> Iterator[dict[str, Any]]:

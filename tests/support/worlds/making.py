@@ -42,6 +42,7 @@ class World:
         budgets: bool = True,
         operators: bool = True,
         backfill: float = SHARE,
+        shortest: float = 0.0,
         gang_starts: bool = False,
         notices: bool = False,
         topology: bool | None = None,
@@ -53,7 +54,8 @@ class World:
         share of applications that are gangs, `preempting` that of asks that may preempt others;
         each RM has its own unless it is said. Without `budgets` no RM depends on another. Without
         `operators` nobody holds or changes an application, and nobody does anything to nodes by hand.
-        `backfill` is the share of RMs with backfill. With `gang_starts` all of these keep their gangs,
+        `backfill` is the share of RMs with backfill, and `shortest` that of their configurations in which the
+        shortest pass first. With `gang_starts` all of these keep their gangs,
         which hold starts; the oracle plans none of them.
         With `notices` most queues give notice of preemption.
         With `topology` there are topology domains, and gangs that have to be in one; unless it is said,
@@ -83,7 +85,9 @@ class World:
         self.steps: list[Step] = []
         self.budgets = BudgetMaker(seed, [rm.rm for rm in self.rms]) if budgets else None
         self.operators = OperatorMaker(seed, self.rms) if operators else None
-        self.backfill = BackfillMaker(seed, [rm.rm for rm in self.rms], backfill, gangs=gang_starts)
+        self.backfill = BackfillMaker(
+            seed, [rm.rm for rm in self.rms], backfill, gangs=gang_starts, shortest=shortest
+        )
         self.elastic = ElasticMaker(seed, elastic)
         self.cordons = CordonMaker(seed, [rm.rm for rm in self.rms]) if operators else None
         if self.budgets is not None:

@@ -4,7 +4,8 @@ A blocked ask gets a *shadow start* (`shadows`), which is a claim of the kernel:
 all its needs fit. `start_search` and `start_sets` find it by the expected ends of allocations
 (`expected_ends`), which are declared by tags, or learnt (`runtimes`). `planned_starts` is the remedy by
 which asks get a start, and tries the holders. `unplanned` has the pauses of asks without a start, and
-`planned_room` decides which asks may pass. `projection` estimates the starts of all other asks for `reports`.
+`planned_room` decides which asks may pass, and `passing` in which order they are tried. `projection`
+estimates the starts of all other asks for `reports`.
 """
 
 from enum import Enum
@@ -17,6 +18,12 @@ START_BY: Final = "licorne/start-by"
 RESERVE_AFTER: Final = "reserve_after"
 """Setting of a leaf: seconds that an ask waits before it may hold a shadow start."""
 
+ORDER: Final = "pass_order"
+"""Setting of root: the `PassOrder`."""
+
+ORDER_UNTIL: Final = "pass_order_until"
+"""Setting of root: seconds after which an application goes in order of arrival again; None for never."""
+
 
 class Backfill(Enum):
     """Number of blocked asks of a partition that may hold a shadow start at a time."""
@@ -26,3 +33,11 @@ class Backfill(Enum):
     """Only the first blocked ask holds a shadow start."""
     CONSERVATIVE = "conservative"
     """The first blocked asks hold one each, up to a fixed bound."""
+
+
+class PassOrder(Enum):
+    """Order in which applications are tried that may pass planned starts."""
+
+    ARRIVAL = "arrival"
+    SHORTEST = "shortest"
+    """Those that are expected to run shortest first."""

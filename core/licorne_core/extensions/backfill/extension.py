@@ -6,6 +6,7 @@ from typing import Final
 from licorne_core.config.schema import PartitionConfig
 from licorne_core.extensions.backfill import NAME, Backfill
 from licorne_core.extensions.backfill.expected_ends import ExpectedEnds, with_runtime
+from licorne_core.extensions.backfill.passing import Passing, UserRuns
 from licorne_core.extensions.backfill.planned_starts import PlannedStarts, Starting, StartRequest
 from licorne_core.extensions.backfill.recount import check_starts
 from licorne_core.extensions.backfill.runtimes import Runtimes
@@ -35,13 +36,16 @@ class PartitionStarts(Extension):
         self.ends = ExpectedEnds(context.node_book, context.applications, None)
         """Expected ends of the allocations on each node."""
         self.shadows = Shadows(context, Backfill.OFF)
+        self.passing = Passing(self.shadows, context.claims, self.timers)
+        """The order of those that may pass planned starts."""
         search = StartSearch(context, self.ends)
         self.shadows.decide = PlannedStarts(context, self.shadows.budget, search).decide
         self.remedies = {StartRequest: Starting(context, self.shadows, search)}
         self._is_new = True
 
     def configure(self, config: PartitionConfig) -> None:
-        """Set the mode of a new partition; for an existing one, `adapt` does."""
+        """Set the order of those that pass, and the mode of a new partition; `adapt` changes the mode."""
+        self.passing.configure(config)
         if self._is_new:
             self._is_new = False
             self._switch(_mode_of(config))
@@ -68,6 +72,7 @@ class PartitionStarts(Extension):
     def apply_leaf(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
         """With backfill on, set the bit of the application, whose asks and ends are of interest."""
         self._mark(app)
+        self.passing.follow(leaf)
         return iter(())
 
     def arriving(self, app: Application, ask: Ask) -> Ask:
@@ -86,7 +91,9 @@ class PartitionStarts(Extension):
             return
         ask = request.ask
         if ask.node_id is None:
-            runtimes.learn(app.queue_path, ask.ask_class.shape, now - allocation.allocation_time)
+            seconds = now - allocation.allocation_time
+            runtimes.learn(app.queue_path, ask.ask_class.shape, seconds)
+            self.passing.ended(app, seconds, now)
 
     def answered(self, app: Application) -> None:
         """Plan a start on the nodes that its RM has accepted, if possible."""
@@ -95,6 +102,10 @@ class PartitionStarts(Extension):
     def node_lost(self, node: Node) -> None:
         """Drop the expected ends of the node."""
         self.ends.forget(node)
+
+    def pass_time(self, now: float, most: int) -> int:
+        """Let applications go in the usual order that have waited for long."""
+        return self.passing.pass_time(now, most)
 
     def dispose(self) -> Iterator[int]:
         """Drop starts, which refer to this, and the nodes."""
@@ -108,6 +119,8 @@ class PartitionStarts(Extension):
         is_on = self.runtimes is not None
         for app in applications.values():
             require("S3", bool(app.interests & self.bit) == is_on, f"{app!r} has {app.interests}")
+            if settled and app.leaf is not None:
+                self.passing.check(app)
 
     def _mark(self, app: Application) -> None:
         app.interests = app.interests & ~self.bit if self.runtimes is None else app.interests | self.bit
@@ -115,6 +128,7 @@ class PartitionStarts(Extension):
     def _switch(self, mode: Backfill) -> None:
         self.shadows.mode = mode
         self.runtimes = None if mode is Backfill.OFF else Runtimes()
+        self.passing.runs = UserRuns()
         self.ends.learn_from(self.runtimes)
 
 

@@ -43,7 +43,10 @@ def _ask(partition: Partition, decision: StartQuestion, _: float, __: Outcome) -
 
 
 def _overdue(firing: Firing, timer: Timer) -> None:
-    """Plan a start anew whose time has passed."""
+    """Plan a start anew whose time has passed; without an application, follow the time."""
+    if not timer.app_id:
+        firing.part.left -= starts_of(firing.partition).pass_time(firing.now, max(1, firing.part.left))
+        return
     shadow = firing.partition.applications[timer.app_id].requests[timer.key].claim
     assert isinstance(shadow, ShadowStart)
     starts_of(firing.partition).shadows.overdue(shadow)

@@ -1,4 +1,5 @@
-"""The properties `backfill` of root, and `reserve.after` of a leaf; and a tag of asks and applications."""
+"""The properties `backfill` of root with its order, and `reserve.after` of a leaf; and a tag of asks and
+applications."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,7 +8,15 @@ from typing import Any
 from licorne_core.config.forms import WAIT, Property, member_of
 from licorne_core.config.kinds import Key
 from licorne_core.config.schema import NodeSortType, PartitionConfig
-from licorne_core.extensions.backfill import NAME, RESERVE_AFTER, START_BY, Backfill
+from licorne_core.extensions.backfill import (
+    NAME,
+    ORDER,
+    ORDER_UNTIL,
+    RESERVE_AFTER,
+    START_BY,
+    Backfill,
+    PassOrder,
+)
 from licorne_core.values.tags import read_seconds
 
 _MODES = member_of(Backfill)
@@ -18,7 +27,16 @@ def _read_mode(text: str) -> Any:
     return None if mode is Backfill.OFF else mode
 
 
+_ORDERS = member_of(PassOrder)
+
+
+def _read_order(text: str) -> Any:
+    order = _ORDERS.read(text)
+    return None if order is PassOrder.ARRIVAL else order
+
+
 _FORM = replace(_MODES, read=_read_mode)
+_ORDER = replace(_ORDERS, read=_read_order)
 _AFTER = replace(WAIT, read=lambda text: WAIT.read(text) or None)
 
 PROPERTIES = (
@@ -39,6 +57,37 @@ PROPERTIES = (
     ),
     Property(
         Key(
+            "backfill.order",
+            _ORDER.kind,
+            "`shortest`: while all planned starts are held, applications of a `fifo` leaf are tried in the "
+            "order of their expected runtimes: the mean of the user's last two, at most the declared one. "
+            "Higher priorities still go first",
+            "8.5",
+            _ORDER.write(PassOrder.ARRIVAL),
+            _ORDER.choices,
+            where="root",
+        ),
+        ORDER,
+        _ORDER,
+        after="backfill",
+    ),
+    Property(
+        Key(
+            "backfill.order.until",
+            _AFTER.kind,
+            "with `backfill.order`, the time from its submission after which an application goes in the "
+            "order of arrival again, before all that are newer; `0s` for never",
+            "8.5",
+            _AFTER.write(0.0),
+            allowed=_AFTER.allowed,
+            where="root",
+        ),
+        ORDER_UNTIL,
+        _AFTER,
+        after="backfill.order",
+    ),
+    Property(
+        Key(
             "reserve.after",
             _AFTER.kind,
             "how long an ask waits before it may hold a shadow start",
@@ -55,8 +104,14 @@ PROPERTIES = (
 
 
 def notes_of(partition: PartitionConfig) -> Iterator[str]:
-    """Backfill makes no room for large asks where small ones are spread over all nodes."""
-    if partition.node_sort.type is NodeSortType.FAIR and partition.root.settings.of(NAME):
+    """What backfill does not do with other settings."""
+    settings = partition.root.settings
+    if settings.of(ORDER) and not settings.of(NAME):
+        yield "backfill.order has no effect without backfill: nobody has a planned start that others pass"
+    if settings.of(ORDER_UNTIL) and not settings.of(ORDER):
+        yield "backfill.order.until has no effect without backfill.order: shortest"
+    # It makes no room for large asks where small ones are spread over all nodes.
+    if partition.node_sort.type is NodeSortType.FAIR and settings.of(NAME):
         yield (
             "backfill with nodesortpolicy fair leaves nodes partly free while larger asks wait: "
             "auto, the default, packs them then"

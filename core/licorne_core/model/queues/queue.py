@@ -192,6 +192,7 @@ class Queue(Quota):
         self.lineage, self.precedence, self.precedence_inside = (), None, None
         self.applications.clear()
         self.ranking.clear()
+        self.ranking.second = None
         for user in self.users.values():
             user.let_go()
         self.users.clear()

@@ -126,8 +126,9 @@ class Pool(Blocker):
     def passes(self, item: Any) -> bool:
         """True if a waiting item below this one would pass."""
         if isinstance(item, Queue | UserApps | Application):
-            inside = self.waiting_lines.get(item.ranking)
-            return inside is not None and inside.first(item.ranking) is not None
+            ranking = item.ranking if item.ranking.second is None else item.ranking.in_force
+            inside = self.waiting_lines.get(ranking)
+            return inside is not None and inside.first(ranking) is not None
         shortage: Shortage = item.blocker
         return shortage.lets_through()
 

@@ -53,6 +53,7 @@ class Ranks:
         units = app.gang.units
         is_behind = units is not None and units.behind
         keeps_place = leaf.settings.app_sort is _FIFO and same_priority and not is_behind
+        keeps_place = keeps_place and leaf.ranking.second is None
         if not (keeps_place and app.pending_count):
             self.rank_app(app)
         wakeups = self._wakeups

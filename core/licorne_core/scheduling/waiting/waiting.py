@@ -85,47 +85,55 @@ class Waiting:
 
     def park(self, item: Parked, blocker: Blocker) -> None:
         """Park the item with the blocker, until it is unparked."""
-        if item.blocker is blocker:
-            _ranking_of(item).set_aside(item)
-            self._shut(blocker)
-            return
-        if item.blocker is not None:
-            self.unpark(item)
-        item.blocker = blocker
-        blocker.waiting += 1
-        self._note(item, blocker.owner, blocker.items)
+        if item.blocker is not blocker:
+            if item.blocker is not None:
+                self.unpark(item)
+            item.blocker = blocker
+            blocker.waiting += 1
+            self._note(item, blocker.owner, blocker.items)
         _ranking_of(item).set_aside(item)
-        self._shut(blocker)
+        # It let none of its items through.
+        if blocker.owner is blocker:
+            self.opened.pop(blocker, None)
+        else:
+            blocker.shut()
 
     def _note(self, item: Parked, owner: Blocker, wanted: Items) -> None:
         """Put the item, and all that leads to it, into the owner's waiting lines."""
         is_first = is_less = True
         inner: WaitingLine | None = None
         for ranking, member in way_up(item):
-            waiting_line = owner.waiting_lines.get(ranking)
-            was_empty = waiting_line is None
-            if waiting_line is None:
-                waiting_line = owner.waiting_lines[ranking] = WaitingLine(ranking, owner)
-            if is_first:
-                is_less = waiting_line.add(member, ranking, wanted)
-                if inner is not None:
-                    inner.stands_below(waiting_line, member)
-                known = self._blocked.setdefault(ranking, {})
-                known.setdefault(member, {})[owner] = None
-            else:
-                is_less = waiting_line.lower(member, wanted)
+            was_empty = owner.waiting_lines.get(ranking) is None
+            is_less = self._file(ranking, member, owner, wanted, inner, is_first=is_first)
+            if ranking.second is not None:
+                self._file(ranking.second.ranking, member, owner, wanted, inner, is_first=is_first)
             is_first = was_empty
             if not (is_first or is_less):
                 return
-            inner = waiting_line
+            inner = owner.waiting_lines[ranking]
         owner.is_noted(wanted, ranking)
 
-    def _shut(self, blocker: Blocker) -> None:
-        """Note that the blocker let none of its items through."""
-        if blocker.owner is blocker:
-            self.opened.pop(blocker, None)
-        else:
-            blocker.shut()
+    def _file(
+        self,
+        ranking: Ranking[Any],
+        member: Any,
+        owner: Blocker,
+        wanted: Items,
+        inner: WaitingLine | None,
+        *,
+        is_first: bool,
+    ) -> bool:
+        """Put a member into the owner's line for one ranking; True if it wants less than its neighbours."""
+        line = owner.waiting_lines.get(ranking)
+        if line is None:
+            line = owner.waiting_lines[ranking] = WaitingLine(ranking, owner)
+        if not is_first:
+            return line.lower(member, wanted)
+        is_less = line.add(member, ranking, wanted)
+        if inner is not None:
+            inner.stands_below(line, member)
+        self._blocked.setdefault(ranking, {}).setdefault(member, {})[owner] = None
+        return is_less
 
     def unpark(self, item: Parked) -> None:
         """Make a parked item active again, with all that leads to it."""
@@ -141,24 +149,27 @@ class Waiting:
         noted = True
         for ranking, member in way_up(item):
             if noted:
-                waiting_line = owner.waiting_lines[ranking]
-                if waiting_line.remove(member):
-                    self._forget(ranking, member, owner)
-                noted = not waiting_line.members
-                if noted:
-                    del owner.waiting_lines[ranking]
+                if ranking.second is not None:
+                    self._forget(ranking.second.ranking, member, owner)
+                noted = self._forget(ranking, member, owner)
             ranking.activate(member)
         if blocker.is_unused:
             blocker.retire()
 
-    def _forget(self, ranking: Ranking[Any], member: Any, owner: Blocker) -> None:
-        """Remove the member, which leads to no item of the owner any more."""
-        blocked = self._blocked[ranking]
-        del blocked[member][owner]
-        if not blocked[member]:
-            del blocked[member]
-            if not blocked:
-                del self._blocked[ranking]
+    def _forget(self, ranking: Ranking[Any], member: Any, owner: Blocker) -> bool:
+        """Count one reason less for the member in the owner's line; True if that is empty now."""
+        line = owner.waiting_lines[ranking]
+        if line.remove(member):
+            blocked = self._blocked[ranking]
+            del blocked[member][owner]
+            if not blocked[member]:
+                del blocked[member]
+                if not blocked:
+                    del self._blocked[ranking]
+        if line.members:
+            return False
+        del owner.waiting_lines[ranking]
+        return True
 
     def rank(self, group: AskGroup) -> None:
         """Rank the group by its first ask; a changed key is a reason for another try."""

@@ -87,7 +87,8 @@ class WaitingLine:
         """Start empty."""
         self.members: dict[Any, int] = {}
         self._owner = owner
-        self._outer: tuple[WaitingLine, Any] | None = None
+        # The lines above, one for each order of their ranking, with the member that leads here.
+        self._outer: tuple[tuple[WaitingLine, Any], ...] = ()
         # Result of the last search, valid while the owner's `changes` equals `_at`: no item before
         # `_from` is let through, and with `_none` no item at all.
         self._at = 0
@@ -115,7 +116,7 @@ class WaitingLine:
 
     def stands_below(self, outer: "WaitingLine", member: Any) -> None:
         """Note the member of the outer line that leads to this line."""
-        self._outer = (outer, member)
+        self._outer += ((outer, member),)
 
     def lower(self, item: Any, wanted: Items) -> bool:
         """Lower the `least` of the member's chunk to this; True if that changed it."""
@@ -230,8 +231,7 @@ class WaitingLine:
 
     def _least_rises(self) -> None:
         """Mark the outer line's chunk inexact: items here may want more than it knows."""
-        if self._outer is not None:
-            waiting_line, member = self._outer
+        for waiting_line, member in self._outer:
             waiting_line._chunks[waiting_line._position(waiting_line._filed[member])].exact = False
 
     def _catch_up(self, ranking: Ranking[Any]) -> None:

@@ -177,7 +177,8 @@ def _parked(partition: Partition) -> Iterator[Parked]:
 def _check_parked(item: Parked) -> None:
     """W2: the waiting lines have the item, and all that leads to it; none is active."""
     blocker = item.blocker
-    for level, (ranking, member) in enumerate(way_up(item)):
+    way = [(level, one, member) for level, (own, member) in enumerate(way_up(item)) for one in own.orders()]
+    for level, ranking, member in way:
         waiting_line = blocker.owner.waiting_lines.get(ranking)
         if waiting_line is None or member not in waiting_line.members:
             raise InvariantBroken(f"W2: {item!r} waits for {blocker!r}, which has not {member!r}")
@@ -192,7 +193,7 @@ def _check_waiting_lines(partition: Partition) -> None:
     leading: dict[Blocker, set[tuple[Any, object]]] = {}
     for item in _parked(partition):
         known = leading.setdefault(item.blocker.owner, set())
-        known.update((ranking, member) for ranking, member in way_up(item))
+        known.update((one, member) for ranking, member in way_up(item) for one in ranking.orders())
     for blocker, known in leading.items():
         for ranking, waiting_line in blocker.waiting_lines.items():
             for member in waiting_line.members:

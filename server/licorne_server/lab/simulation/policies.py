@@ -92,6 +92,11 @@ _EVERY: Final = (
         properties={**_PLAIN, "backfill": "easy"},
     ),
     Policy(
+        name="backfill-shortest",
+        summary="as backfill-easy; of those that may pass, the one that should run shortest goes first",
+        properties={**_PLAIN, "backfill": "easy", "backfill.order": "shortest"},
+    ),
+    Policy(
         name="backfill-conservative",
         summary="as backfill-easy, with planned starts for many waiting jobs",
         properties={**_PLAIN, "backfill": "conservative"},

@@ -1,4 +1,4 @@
-"""Beside textbook EASY, job by job: `licorne simulate` starts each job when the reference does."""
+"""Beside textbook backfill, job by job: `licorne simulate` starts each job when the reference does."""
 
 import pytest
 
@@ -18,6 +18,7 @@ def source(*jobs: Job) -> Source:
             submit=job.submit,
             runtime=job.runtime,
             requested=job.requested,
+            user=job.user,
             parts=(Part(1, job.size),),
         )
         for job in jobs
@@ -48,9 +49,12 @@ def test_a_gang_waits_for_busy_nodes_and_leaves_idle_ones() -> None:
         assert starts(20, nodes, *jobs) == [0, 0, 100, 20]
 
 
+@pytest.mark.parametrize(
+    ("policy", "until"), [("backfill-easy", 0), ("backfill-shortest", 0), ("backfill-shortest", 60)]
+)
 @pytest.mark.parametrize("nodes", [1, 4, PROCESSORS])
-def test_made_loads_start_as_in_the_reference(nodes: int) -> None:
+def test_made_loads_start_as_in_the_reference(nodes: int, policy: str, until: int) -> None:
     """With overstated runtimes, on one node and on many, no job differs; the first that does is named."""
     for seed in (1, 2):
-        found = compared(source(*load(seed, jobs=80)), PROCESSORS, nodes=nodes)
+        found = compared(source(*load(seed, jobs=80)), PROCESSORS, nodes=nodes, policy=policy, until=until)
         assert not found.differing, f"seed {seed}, {nodes} nodes: {found.differing[0]}"

@@ -1,0 +1,220 @@
+"""The order in which applications are tried that may pass planned starts: the shortest first.
+
+With `backfill.order: shortest`, each fifo leaf has a second order of its applications (`SecondOrder`). It
+leads while as many starts are planned as may be: until then the next one in the usual order has to get a
+planned start, and afterwards nobody who is tried has one. Planned starts count with declared runtimes,
+so that a wrong expectation here makes none of them late.
+
+An application is expected to run as long as the last two of its user did on average, and no longer than
+it declares.
+"""
+
+from itertools import islice
+from math import inf
+from typing import Final
+
+from licorne_core.config.schema import AppSortPolicy, PartitionConfig
+from licorne_core.extensions.backfill import NAME, ORDER, ORDER_UNTIL, Backfill, PassOrder
+from licorne_core.extensions.backfill.shadows import LookBudget, Shadows
+from licorne_core.model.apps.application import Application
+from licorne_core.model.claims import Claims
+from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.order import BEHIND_ALL, app_key
+from licorne_core.values.ids import AppId
+from licorne_core.values.ranking import Key, SecondOrder
+from licorne_core.values.timers import Clock, Due, Timer, Timers
+from licorne_core.views.audit.rules import require
+
+TIMER: Final = Timer(Due.EXTENSION, name=NAME)
+
+MOST_USERS: Final = 10_000
+"""Most users with recorded runs; the one with the oldest last end is dropped."""
+
+LAST: Final = 2
+"""Recorded applications of a user, the latest ones; with fewer nothing is expected."""
+
+MOST_KINDS: Final = 64
+"""Most kinds of pending asks of an application whose declared runtimes count."""
+
+MOST_RANKED, COST_OF_A_RANK = 512, 5
+"""Most applications of a user that are ranked anew after an end, and the cost of each in a `LookBudget`.
+
+The next ones follow after the next end.
+"""
+
+RANKED_AT_ONE: Final = 16
+"""Applications that are ranked anew at the cost of one deadline: a user may submit hundreds at one time."""
+
+IN_ORDER: Final = -1.0
+"""Stands for the runtime of an application that goes in the usual order, before all others."""
+
+
+class UserRuns:
+    """How long the last applications of each user ran: of each, its longest allocation that has ended."""
+
+    def __init__(self) -> None:
+        """Start without runs."""
+        self._runs: dict[str, dict[AppId, float]] = {}
+
+    def learn(self, user: str, app_id: AppId, seconds: float) -> None:
+        """Record the end of an allocation of an application."""
+        runs = self._runs.pop(user, {})
+        if not runs and len(self._runs) >= MOST_USERS:
+            del self._runs[next(iter(self._runs))]
+        self._runs[user] = runs
+        runs[app_id] = max(seconds, runs.pop(app_id, 0.0))
+        if len(runs) > LAST:
+            del runs[next(iter(runs))]
+
+    def expected(self, user: str) -> float:
+        """The runtime of the next application of the user in seconds; inf for unknown."""
+        runs = self._runs.get(user, {})
+        return sum(runs.values()) / LAST if len(runs) == LAST else inf
+
+
+class Passing:
+    """The second orders of one partition, and what they depend on.
+
+    Always true: an application is among the waiting ones of its user if and only if it is in a second order,
+    and has a deadline there until it goes in the usual order.
+    """
+
+    def __init__(self, shadows: Shadows, claims: Claims, timers: Timers[Timer]) -> None:
+        """Start without an order, as of `Backfill.OFF`."""
+        self._shadows, self._claims = shadows, claims
+        self.runs = UserRuns()
+        self.budget = LookBudget()
+        self.clock: Clock[Application] = Clock(timers, TIMER)
+        self.is_on = False
+        self._until = inf
+        self._now = 0.0
+        self._waiting: dict[str, dict[Application, None]] = {}
+        """Applications in second orders, by user; those that were ranked longest ago come first."""
+
+    def configure(self, config: PartitionConfig) -> None:
+        """Apply the settings of root; `follow` applies them to leaves."""
+        settings = config.root.settings
+        order: PassOrder | None = settings.of(ORDER)
+        until: float | None = settings.of(ORDER_UNTIL)
+        self.is_on = order is PassOrder.SHORTEST
+        self._until = until or inf
+
+    def follow(self, leaf: Queue) -> None:
+        """Give the leaf a second order, or take it away; nothing is ranked there if that changes."""
+        has_one = self.is_on and self._shadows.mode is not Backfill.OFF
+        has_one = has_one and leaf.settings.app_sort is AppSortPolicy.FIFO
+        if has_one != (leaf.ranking.second is not None):
+            assert not len(leaf.ranking), f"{leaf!r} ranks applications"
+            leaf.ranking.second = Passers(self) if has_one else None
+
+    @property
+    def leads(self) -> bool:
+        """True while no further start may be planned."""
+        return not self._shadows.has_room
+
+    def entered(self, app: Application) -> None:
+        """Note an application in a second order."""
+        self._waiting.setdefault(app.user.user, {})[app] = None
+        if self._until < inf and not self._is_in_order(app):
+            until = app.submission_time + self._until
+            if self.clock.deadline(app) != until:
+                self.clock.set(app, until)
+
+    def left(self, app: Application) -> None:
+        """Forget an application that is in no second order any more."""
+        waiting = self._waiting.get(app.user.user, {})
+        if app in waiting:
+            del waiting[app]
+            self.clock.cancel(app)
+            if not waiting:
+                del self._waiting[app.user.user]
+
+    def ended(self, app: Application, seconds: float, now: float) -> None:
+        """Learn from the end of an allocation, and rank applications of its user anew."""
+        user = app.user.user
+        self.runs.learn(user, app.app_id, seconds)
+        waiting = self._waiting.get(user, {})
+        if not waiting or not self.budget.has(now):
+            return
+        for one in list(islice(waiting, MOST_RANKED)):
+            self._rekey(one)
+            self.budget.spend(COST_OF_A_RANK)
+            if len(waiting) > MOST_RANKED:
+                del waiting[one]
+                waiting[one] = None
+
+    def pass_time(self, now: float, most: int) -> int:
+        """Rank applications that go in the usual order from now on; return the cost."""
+        self._now = now
+        count = 0
+        while count < most * RANKED_AT_ONE and (app := self.clock.take_due(now)) is not None:
+            count += 1
+            self._rekey(app)
+        self.clock.arm()
+        return 1 + count // RANKED_AT_ONE
+
+    def key(self, app: Application) -> Key:
+        """Sort key of the application in the second order of its leaf."""
+        own, runtime = app_key(app, app.leaf), IN_ORDER
+        if not self._is_in_order(app):
+            runtime = min(_declared(app), self.runs.expected(app.user.user))
+        if app.leaf.settings.priority_sort:
+            return (own[0], runtime, *own[1:])
+        units = app.gang.units
+        return (runtime + BEHIND_ALL if units is not None and units.behind else runtime, *own)
+
+    def check(self, app: Application) -> None:
+        """Compare the second order of the application's leaf with the usual one, and with the deadlines."""
+        usual, second = app.leaf.ranking, app.leaf.ranking.second
+        order = usual if second is None else second.ranking
+        is_known = app in self._waiting.get(app.user.user, {})
+        require("S4", is_known == (second is not None and app in usual), f"{app!r} is known: {is_known}")
+        alike = (app in usual, usual.is_active(app)) == (app in order, order.is_active(app))
+        require("S4", alike, f"{app!r} has another state in the second order")
+        due = not is_known or self._until == inf or self._is_in_order(app) or app in self.clock
+        require("S4", due and self.clock.is_armed, f"{app!r} has no deadline")
+
+    def _is_in_order(self, app: Application) -> bool:
+        """True if it was submitted so long ago that it goes in the usual order."""
+        return app.submission_time + self._until <= max(self._now, self._claims.now)
+
+    def _rekey(self, app: Application) -> None:
+        second = app.leaf.ranking.second
+        if second is not None:
+            second.ranking.rekey(app, self.key(app))
+
+
+class Passers(SecondOrder[Application]):
+    """The second order of one leaf."""
+
+    def __init__(self, passing: Passing) -> None:
+        """Start empty."""
+        super().__init__()
+        self._passing = passing
+
+    @property
+    def leads(self) -> bool:
+        """True while no further start may be planned."""
+        return self._passing.leads
+
+    def put(self, item: Application) -> None:
+        """Rank the application by its expected runtime."""
+        self.ranking.put(item, self._passing.key(item))
+        self._passing.entered(item)
+
+    def discard(self, item: Application) -> None:
+        """Remove the application, if ranked."""
+        self.ranking.discard(item)
+        self._passing.left(item)
+
+    def clear(self) -> None:
+        """Remove all applications."""
+        for app in self.ranking.items():
+            self._passing.left(app)
+        self.ranking.clear()
+
+
+def _declared(app: Application) -> float:
+    """The longest declared runtime of its pending asks, in seconds; inf if one declares none."""
+    kinds = islice(app.groups.values(), MOST_KINDS)
+    return max((group.ask_class.runtime for group in kinds if group.waiting), default=inf)

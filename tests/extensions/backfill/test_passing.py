@@ -1,0 +1,106 @@
+"""Shortest first among those that pass: what an end costs, and what the configuration says.
+
+That jobs start as in a plain simulator of it is promised in `tests/server/lab/simulation/test_textbook.py`.
+"""
+
+import pytest
+
+from licorne_core.config import load as configuration
+from licorne_core.extensions.backfill import passing
+from licorne_core.extensions.backfill.extension import starts_of
+from licorne_core.values.tags import RUNTIME
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.core.driver import Driver
+from support.core.steps import lines_of_core
+
+LONG = 5_000
+
+
+class Crowd:
+    """A full node, a job that holds a planned start, and `number` jobs of one user that may not pass it.
+
+    Jobs of that user end one by one.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.driver = Driver(sweep=1_000_000)
+        order = "{backfill: easy, backfill.order: shortest}"
+        self.driver.do(register(config("[{name: a}]", properties=order)), nodes(node("n1", cpu=10)))
+        for name in ("old0", "old1", "old2"):
+            self._submit(name, cpu=1, runtime=50)
+        self._submit("block", cpu=7, runtime=1_000, user="bob")
+        self._submit("holder", cpu=10, runtime=10, user="bob")
+        for one in range(number):
+            self._submit(f"new{one:04}", cpu=9, runtime=LONG)
+        self._ended = 0
+
+    def _submit(self, name: str, *, cpu: int, runtime: int, user: str = "ann") -> None:
+        tags = {RUNTIME: str(runtime)}
+        self.driver.send(apps(app(name, "root.a", user=user, tags=tags)))
+        self.driver.send(asks(ask(name, "k", cpu=cpu)))
+        self.driver.run()
+
+    def end_one(self) -> int:
+        """Let a job of the user end, and decide; the lines of the core that this takes."""
+        name, self._ended = f"old{self._ended}", self._ended + 1
+        self.driver.wait(1.0)
+        return lines_of_core(lambda: (self.driver.send(releases(release(name, "k"))), self.driver.run()))
+
+    def learnt(self) -> int:
+        """The number of waiting jobs that are ranked by what the user's jobs took."""
+        leaf = self.driver.partition.tree.get("root.a")
+        assert leaf is not None
+        assert leaf.ranking.second is not None
+        second = leaf.ranking.second
+        keys = [entry.key for one in second.ranking.items() if (entry := second.ranking.entry(one))]
+        return sum(0 < key[1] < LONG for key in keys if key[-1].startswith("new"))
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(("spent", "found"), [(0, [0, 8, 12]), (1_000_000, [0, 0, 0])])
+def test_an_end_ranks_so_many_anew_and_the_next_ones_the_others(
+    spent: int, found: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each end takes up the jobs that were left out before, as far as there is a budget for it."""
+    monkeypatch.setattr(passing, "MOST_RANKED", 8)
+    crowd = Crowd(12)
+    budget = starts_of(crowd.driver.partition).passing.budget
+    assert budget.has(crowd.driver.now)
+    budget.spend(spent)
+    ranked = []
+    for _ in range(3):
+        crowd.end_one()
+        ranked.append(crowd.learnt())
+    assert ranked == found
+
+
+@pytest.mark.pure
+def test_an_end_costs_hardly_more_if_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four times as many jobs of the user, and less than half as many lines of the core again."""
+    monkeypatch.setattr(passing, "MOST_RANKED", 64)
+    few, many = Crowd(100), Crowd(400)
+    few.end_one()
+    many.end_one()
+    small, large = few.end_one(), many.end_one()
+    assert large < 1.5 * small
+
+
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        ("{backfill.order: shortest}", "backfill.order has no effect without backfill"),
+        (
+            "{backfill: easy, backfill.order.until: 12h}",
+            "backfill.order.until has no effect without backfill.order",
+        ),
+        ("{backfill: easy, backfill.order: shortest, backfill.order.until: 12h}", ""),
+        ("{backfill: easy, backfill.order: longest}", "is none of arrival, shortest"),
+        ("{backfill: easy, backfill.order.until: soon}", "is no duration from zero up, such as 10m"),
+    ],
+)
+def test_what_an_order_does_not_do_is_said(properties: str, told: str) -> None:
+    """Values that mean nothing are named, and keys that have no effect by themselves are noted."""
+    found = configuration(config("[{name: a}]", properties=properties))
+    texts = [*found.notes, *(str(problem) for problem in found.warnings)]
+    assert [text for text in texts if told and told in text] == texts
+    assert bool(texts) == bool(told)
