@@ -307,7 +307,7 @@ class Peer:
             await self._client.ready()
         except LicorneError:
             return
-        if self._client.stats.streams == 1:
+        if self._client.stats.welcomed == 1:
             say(event="connected", resumed=False)
 
 

@@ -159,7 +159,7 @@ def section(
         again(build, command),
         shapes(measured),
         HOW,
-        f"gRPC was served by the transport `{served_by(AUTO)}` ([the transport](installing.md#the-transport)).",
+        f"gRPC was served by the [transport](installing.md#the-transport) `{served_by(AUTO)}`.",
     ]
     for each in tables(results, compared):
         parts += [f"### {each.title}", each.about, markdown_table(each.headers, each.rows)]

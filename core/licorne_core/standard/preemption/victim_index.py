@@ -209,7 +209,7 @@ def promised_on(node: Node, applications: Mapping[AppId, Application]) -> Mappin
 
 
 def any_noticed(node: Node, applications: Mapping[AppId, Application]) -> bool:
-    """True if an allocation on the node is under notice."""
+    """True if an allocation on the node is NOTICED."""
     for allocation in node.allocations:
         if applications[allocation.ask.app_id].requests[allocation.ask.key].state is NOTICED:
             return True

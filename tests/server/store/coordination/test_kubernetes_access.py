@@ -107,7 +107,7 @@ async def test_the_secret_of_the_members_is_no_config_map(
 def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The operator reads what to install."""
     monkeypatch.setitem(sys.modules, "kubernetes_asyncio", None)
-    with pytest.raises(SettingsError, match=r"pip install 'licorne-server\[kubernetes\]'"):
+    with pytest.raises(SettingsError, match="pip install kubernetes-asyncio"):
         KubernetesStore(of(), Access(environ={"KUBECONFIG": str(kubeconfig(tmp_path, "http://x"))}))
 
 
