@@ -153,7 +153,7 @@ class Together:
 
     def _better_with(self, fixed: Sequence[Candidate]) -> list[Candidate] | None:
         """A better set than the best so far, with these candidates in it; None for none."""
-        self._best = None
+        self._begin()
         taken = [one for one in fixed if self.what_if.take(one)]
         beyond, price = self._beyond, NO_PRICE
         by_node: dict[Node, list[Candidate]] = {}
@@ -167,6 +167,10 @@ class Together:
         for one in taken:
             self.what_if.put_back(one)
         return self._best
+
+    def _begin(self) -> None:
+        # Not where the search reads it again: there the compiled form would take it for None.
+        self._best = None
 
     def _least_from(self) -> list[Least]:
         """Lower bounds on victims at the spots from each one on, by the number of asks without room."""
