@@ -238,12 +238,16 @@ class StartChange:
 class StartTrial:
     """Outcome of a trial: whether a waiting ask starts at once with `changes`, on which node.
 
-    `others` counts the asks that start before it. A trial that is not `complete` has spent its budget.
+    `others` counts the asks of its partition that start before it, `stopped` the allocations that are
+    stopped. With `is_unasked` the RM, which judges nodes for the ask, was not asked. A trial that is not
+    `complete` has spent its budget.
     """
 
     changes: Sequence[StartChange] = ()
     node_id: str = ""
     others: int = 0
+    stopped: int = 0
+    is_unasked: bool = False
     complete: bool = True
 
     @property
@@ -257,4 +261,13 @@ class StartTrial:
         after = f", after {self.others} other asks" if self.others > 1 else ", after one other ask"
         first = f"with {with_all} it starts" if with_all else "it starts without any change,"
         where = "the new node" if self.node_id == NEW_NODE_ID else self.node_id
-        return f"{first} at once on {where}{after if self.others else ''}"
+        victims = (
+            "one allocation is stopped" if self.stopped == 1 else f"{self.stopped} allocations are stopped"
+        )
+        return "".join(
+            (
+                f"{first} on {where} once {victims}" if self.stopped else f"{first} at once on {where}",
+                after if self.others else "",
+                ", if its RM accepts the node" if self.is_unasked else "",
+            )
+        )

@@ -111,10 +111,13 @@ class _Copy:
     def trial(self, changes: Sequence[StartChange]) -> StartTrial:
         """The outcome so far."""
         placed = self._rehearsal.placed
+        before = placed[: max(0, self._at)]
         return StartTrial(
             changes=tuple(changes),
             node_id=placed[self._at].allocation.node_id if self._at >= 0 else "",
-            others=max(0, self._at),
+            others=sum(made.partition == self.partition.name for made in before),
+            stopped=len(self._rehearsal.stopped),
+            is_unasked=self.request.ask.ask_class.predicate is not None,
             complete=not self._rehearsal.is_cut_short,
         )
 

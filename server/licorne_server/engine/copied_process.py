@@ -92,25 +92,32 @@ def start(work: Callable[[Spent], bytes], seconds: int) -> Child:
     return Child(pid, reader)
 
 
-def apart(work: Callable[[Spent], bytes], seconds: int) -> bytes:
+def apart(work: Callable[[Spent], bytes], seconds: int) -> bytes | None:
     """Run `work` in a copy of this copy, which does not see what it changes, and wait for its answer.
 
+    None if there could be no such copy, or if it was ended before it answered.
+
     Raises:
-        CopyEnded: it has failed, or was ended.
+        CopyFailed: `work` has raised.
     """
-    child = start(work, seconds)
+    try:
+        child = start(work, seconds)
+    except OSError:
+        return None
     os.set_blocking(child.answers, True)
     with os.fdopen(child.answers, "rb") as pipe:
         received = pipe.read()
     os.waitpid(child.pid, 0)
     whole = whole_answer(received)
-    if whole is None or whole[0] == FAILED:
-        raise CopyEnded(whole[1].decode("utf-8", "replace") if whole else "no answer")
+    if whole is None:
+        return None
+    if whole[0] == FAILED:
+        raise CopyFailed(whole[1].decode("utf-8", "replace"))
     return whole[1]
 
 
-class CopyEnded(Exception):
-    """A copy has not answered; the text is its traceback."""
+class CopyFailed(Exception):
+    """What a copy computes has raised; the text is its traceback."""
 
 
 def _fork() -> int:

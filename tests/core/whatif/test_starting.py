@@ -40,6 +40,14 @@ def outcomes(driver: Driver, app_id: str, key: str) -> list[str]:
     return [trial.text() for trial in confirmed]
 
 
+def test_what_is_stopped_and_who_was_not_asked_is_said() -> None:
+    """A start that takes victims is not at once; an RM that judges nodes may refuse the one that is found."""
+    trial = StartTrial(changes=(), node_id="n1", stopped=3, is_unasked=True)
+    assert trial.text() == (
+        "it starts without any change, on n1 once 3 allocations are stopped, if its RM accepts the node"
+    )
+
+
 CASES = {
     "a maximum is raised by what is missing": (
         ((10,), ("root.a", 3)),

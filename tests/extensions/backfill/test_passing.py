@@ -85,6 +85,35 @@ def test_an_end_costs_hardly_more_if_many_wait(monkeypatch: pytest.MonkeyPatch) 
     assert large < 1.5 * small
 
 
+def end_beside(leaves: int) -> int:
+    """The lines of the core of the third end, beside leaves of which each waits for more than it once did."""
+    driver = Driver(sweep=1_000_000)
+    names = ", ".join(f"{{name: q{number}}}" for number in range(leaves))
+    order = "{backfill: easy, backfill.order: shortest}"
+    driver.do(register(config(f"[{names}]", properties=order)), nodes(node("n1", cpu=10)))
+    tags = {RUNTIME: "50"}
+    driver.do(
+        apps(app("run", "root.q0", tags=tags)), asks(*[ask("run", f"r{one}", cpu=1) for one in range(10)])
+    )
+    driver.do(apps(app("holder", "root.q0", tags=tags)), asks(ask("holder", "k", cpu=10)))
+    for number in range(leaves):
+        name = f"w{number}"
+        driver.do(apps(app(name, f"root.q{number}", user="bob", tags={RUNTIME: str(LONG)})))
+        driver.do(asks(ask(name, "large", cpu=9), ask(name, "small", cpu=1)))
+    driver.do(releases(*[release(f"w{number}", "small") for number in range(leaves)]))
+    for key in ("r0", "r1"):
+        driver.wait(1.0)
+        driver.do(releases(release("run", key)))
+    driver.wait(1.0)
+    return lines_of_core(lambda: (driver.send(releases(release("run", "r2"))), driver.run()))
+
+
+@pytest.mark.pure
+def test_an_end_costs_hardly_more_beside_many_leaves() -> None:
+    """What asks wanted that are gone has no leaf searched again."""
+    assert end_beside(80) < 1.5 * end_beside(20)
+
+
 @pytest.mark.parametrize(
     ("properties", "told"),
     [

@@ -115,6 +115,19 @@ def test_others_take_nothing_of_what_is_promised() -> None:
     assert sorted(started) == ["a", "b", "x"]
 
 
+def test_asks_of_applications_that_may_not_all_run_do_not_count() -> None:
+    """The small job goes for the one that starts, and not a large one for both."""
+    driver = town("{name: others}", [2, 2, 8], ", maxapplications: 1")
+    driver.do(apps(app("others", "root.others"), app("b", "root.mine"), app("c", "root.mine")))
+    driver.do(
+        asks(
+            *[ask("others", f"j{n}", policy="s", on_node=f"n{n}", memory=m) for n, m in enumerate([2, 2, 8])]
+        )
+    )
+    driver.do(asks(*[ask(one, one, policy="o", memory=2) for one in "bc"]))
+    assert obeyed(driver, driver.wait(DELAY)) == (["j0"], ["b"])
+
+
 def test_who_goes_on_after_all_leaves_nothing() -> None:
     """A victim under notice may be spared: no other ask counts on what it would leave."""
     driver = full(2, 8, "preemption.notice: 60s")

@@ -102,6 +102,19 @@ def may_start(look: Look, app: AppRecord) -> bool:
     return True
 
 
+def is_further(look: Look, app: AppRecord) -> bool:
+    """True if the application would be one more where the number of running ones is bounded."""
+    paths = lineage(app.queue)
+    if not app.allocating and any(look.queues[path].max_apps for path in paths):
+        return True
+    for kind, name, path in [(*tracker, path) for path in paths for tracker in app.trackers()]:
+        limit = limit_for(look.queues[path], kind, name)
+        counted = look.usage.tracked_apps.get((kind, name, path), set())
+        if limit is not None and limit.max_apps and app.app_id not in counted:
+            return True
+    return False
+
+
 def takes(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
     """True if the ask may go to the node in the regular pass, and fits there.
 

@@ -26,6 +26,7 @@ from support.oracle.books import AppRecord, AskRecord, Kind
 from support.oracle.checks import (
     exceeds_cluster_only,
     fits,
+    is_further,
     may_be_asked_about,
     may_start,
     node_for,
@@ -382,7 +383,8 @@ def _equals(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> int
         pauses = wish.asked or look.now < max(wish.paused_until, other.backs_off_until)
         pauses = pauses or other.app_id in outcome.backing_off
         pauses = pauses or (waits is not None and not _is_over(look, ask, look.preemption.kept[waits].since))
-        if other is not app and (pauses or (other.state == "Accepted" and not may_start(look, other))):
+        stopped = other.state == "Accepted" and (not may_start(look, other) or is_further(look, other))
+        if other is not app and (pauses or stopped):
             continue
         for one in other.asks_in_order():
             equal = one is not ask and one.kind == ask.kind and one.priority == ask.priority

@@ -54,6 +54,8 @@ HEADERS = ("CHECK", "RESULT", "WANTED", "USED", "LIMIT", "WHY")
 OUT_HEADERS = ("NODES", "OUT BECAUSE")
 CAUSE_HEADERS = {"preemption": ("COUNT", "NO VICTIM BECAUSE")}
 """Headers by kind of check, for causes that do not count nodes."""
+TRIED = frozenset({"size", "queue", "user", "group", "running", "nodes"})
+"""Kinds of checks that a higher bound or another node may pass."""
 UNTIL = {
     "gang": "placeholders of its gang time out at",
     "preemption": "preemption is worth another look at",
@@ -106,7 +108,12 @@ def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
     if args.output in DATA_FORMS:
         print_data(to_plain(response), args.output)
         return
-    trials = tried(AdminStub(channel), args, partition, response) if response.verdict == "pending" else None
+    trials = None
+    if response.verdict == "pending" and any(one.kind in TRIED for one in response.checks if not one.passed):
+        full = next(
+            (one for one in partitions_of(stub, args) if partition in (one, one.partition("]")[2])), partition
+        )
+        trials = tried(AdminStub(channel), args, full, response)
     print_explanation(response, trials)
 
 
@@ -117,9 +124,8 @@ def tried(
     stub: AdminStub, args: argparse.Namespace, partition: str, response: ExplainResponse
 ) -> PlanStartResponse | str:
     """What would let the ask start, as the server has tried; or why it has not tried."""
-    rm_id = args.rm_id or partition.removeprefix("[").partition("]")[0] if partition.startswith("[") else ""
     request = PlanStartRequest(
-        rm_id=rm_id,
+        rm_id=partition[1:].partition("]")[0],
         partition=partition,
         application_id=response.application_id,
         allocation_key=response.allocation_key,
@@ -127,7 +133,9 @@ def tried(
     try:
         return stub.PlanStart(request, timeout=args.timeout)
     except grpc.RpcError as error:
-        # An older server, one that has no memory for a copy, an ask that has started by now.
+        if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+            return "the server is older than this command"
+        # One that has no memory for a copy, an ask that has started by now.
         return error.details() or error.code().name
 
 
@@ -252,7 +260,7 @@ def print_trials(trials: PlanStartResponse | str) -> None:
         print_sentence(f"confirmed on a copy: {human_text(trial.message)}")
     if not trials.trials:
         why = "" if trials.complete else ", as far as there was time to try"
-        print_sentence(f"no higher maximum, free node or further node lets it start at once{why}")
+        print_sentence(f"nothing that was tried lets it start at once{why}")
 
 
 def print_times(response: ExplainResponse) -> None:

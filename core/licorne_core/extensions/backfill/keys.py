@@ -60,8 +60,8 @@ PROPERTIES = (
             "backfill.order",
             _ORDER.kind,
             "`shortest`: while all planned starts are held, applications of a `fifo` leaf are tried in the "
-            "order of their expected runtimes: the mean of the user's last two, at most the declared one. "
-            "Higher priorities still go first",
+            "order of their expected runtimes: the mean of the user's last two applications, and at most the "
+            "declared one. Higher priorities still go first",
             "8.5",
             _ORDER.write(PassOrder.ARRIVAL),
             _ORDER.choices,
@@ -76,7 +76,7 @@ PROPERTIES = (
             "backfill.order.until",
             _AFTER.kind,
             "with `backfill.order`, the time from its submission after which an application goes in the "
-            "order of arrival again, before all that are newer; `0s` for never",
+            "order of arrival again, before all that are newer; with `0s` never: it may be passed for ever",
             "8.5",
             _AFTER.write(0.0),
             allowed=_AFTER.allowed,

@@ -19,7 +19,7 @@ from licorne_core.extensions.backfill.shadows import LookBudget, Shadows
 from licorne_core.model.apps.application import Application
 from licorne_core.model.claims import Claims
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.order import BEHIND_ALL, app_key
+from licorne_core.scheduling.order import app_key
 from licorne_core.values.ids import AppId
 from licorne_core.values.ranking import Key, SecondOrder
 from licorne_core.values.timers import Clock, Due, Timer, Timers
@@ -34,13 +34,10 @@ LAST: Final = 2
 """Recorded applications of a user, the latest ones; with fewer nothing is expected."""
 
 MOST_KINDS: Final = 64
-"""Most kinds of pending asks of an application whose declared runtimes count."""
+"""Most kinds of asks of an application whose declared runtimes count; with more none does."""
 
 MOST_RANKED, COST_OF_A_RANK = 512, 5
-"""Most applications of a user that are ranked anew after an end, and the cost of each in a `LookBudget`.
-
-The next ones follow after the next end.
-"""
+"""Most applications that are ranked anew after an end, and the cost of each in a `LookBudget`."""
 
 RANKED_AT_ONE: Final = 16
 """Applications that are ranked anew at the cost of one deadline: a user may submit hundreds at one time."""
@@ -90,6 +87,8 @@ class Passing:
         self._now = 0.0
         self._waiting: dict[str, dict[Application, None]] = {}
         """Applications in second orders, by user; those that were ranked longest ago come first."""
+        self._stale: dict[str, int] = {}
+        """How many applications of users have still to be ranked anew."""
 
     def configure(self, config: PartitionConfig) -> None:
         """Apply the settings of root; `follow` applies them to leaves."""
@@ -128,20 +127,34 @@ class Passing:
             self.clock.cancel(app)
             if not waiting:
                 del self._waiting[app.user.user]
+                self._stale.pop(app.user.user, None)
 
     def ended(self, app: Application, seconds: float, now: float) -> None:
-        """Learn from the end of an allocation, and rank applications of its user anew."""
+        """Learn from the end of an allocation, and rank applications of its user anew if that changes them.
+
+        Those for which there is no budget follow after the next ends.
+        """
         user = app.user.user
+        before = self.runs.expected(user)
         self.runs.learn(user, app.app_id, seconds)
-        waiting = self._waiting.get(user, {})
-        if not waiting or not self.budget.has(now):
-            return
-        for one in list(islice(waiting, MOST_RANKED)):
-            self._rekey(one)
-            self.budget.spend(COST_OF_A_RANK)
-            if len(waiting) > MOST_RANKED:
+        if self.runs.expected(user) != before and user in self._waiting:
+            self._stale[user] = len(self._waiting[user])
+        most = MOST_RANKED
+        while self._stale and most and self.budget.has(now):
+            name, left = next(iter(self._stale.items()))
+            waiting = self._waiting[name]
+            left = min(left, len(waiting))
+            count = min(left, most)
+            for one in list(islice(waiting, count)):
+                self._rekey(one)
                 del waiting[one]
                 waiting[one] = None
+            self.budget.spend(COST_OF_A_RANK * count)
+            most -= count
+            if left > count:
+                self._stale[name] = left - count
+            else:
+                del self._stale[name]
 
     def pass_time(self, now: float, most: int) -> int:
         """Rank applications that go in the usual order from now on; return the cost."""
@@ -161,7 +174,7 @@ class Passing:
         if app.leaf.settings.priority_sort:
             return (own[0], runtime, *own[1:])
         units = app.gang.units
-        return (runtime + BEHIND_ALL if units is not None and units.behind else runtime, *own)
+        return (float(units is not None and units.behind), runtime, *own)
 
     def check(self, app: Application) -> None:
         """Compare the second order of the application's leaf with the usual one, and with the deadlines."""
@@ -216,5 +229,6 @@ class Passers(SecondOrder[Application]):
 
 def _declared(app: Application) -> float:
     """The longest declared runtime of its pending asks, in seconds; inf if one declares none."""
-    kinds = islice(app.groups.values(), MOST_KINDS)
-    return max((group.ask_class.runtime for group in kinds if group.waiting), default=inf)
+    if len(app.groups) > MOST_KINDS:
+        return inf
+    return max((group.ask_class.runtime for group in app.groups.values() if group.waiting), default=inf)

@@ -119,7 +119,8 @@ class Pool(Blocker):
     def wanted_by(self, item: Any) -> Items:
         """Least amounts of the waiting items below this one."""
         if isinstance(item, Queue | UserApps | Application):
-            return tuple(self.waiting_lines[item.ranking].least().items())
+            ranking = item.ranking if item.ranking.second is None else item.ranking.in_force
+            return tuple(self.waiting_lines[ranking].least().items())
         shortage: Shortage = item.blocker
         return shortage.items
 

@@ -101,16 +101,21 @@ class Waiting:
     def _note(self, item: Parked, owner: Blocker, wanted: Items) -> None:
         """Put the item, and all that leads to it, into the owner's waiting lines."""
         is_first = is_less = True
-        inner: WaitingLine | None = None
+        inner: tuple[WaitingLine, ...] = ()
         for ranking, member in way_up(item):
-            was_empty = owner.waiting_lines.get(ranking) is None
+            lines = owner.waiting_lines
+            was_empty = lines.get(ranking) is None
             is_less = self._file(ranking, member, owner, wanted, inner, is_first=is_first)
-            if ranking.second is not None:
-                self._file(ranking.second.ranking, member, owner, wanted, inner, is_first=is_first)
+            second = ranking.second
+            if second is None:
+                inner = (lines[ranking],)
+            else:
+                # Either order may be searched, and its line is known above then.
+                is_less |= self._file(second.ranking, member, owner, wanted, inner, is_first=is_first)
+                inner = lines[ranking], lines[second.ranking]
             is_first = was_empty
             if not (is_first or is_less):
                 return
-            inner = owner.waiting_lines[ranking]
         owner.is_noted(wanted, ranking)
 
     def _file(
@@ -119,7 +124,7 @@ class Waiting:
         member: Any,
         owner: Blocker,
         wanted: Items,
-        inner: WaitingLine | None,
+        inner: tuple[WaitingLine, ...],
         *,
         is_first: bool,
     ) -> bool:
@@ -130,8 +135,8 @@ class Waiting:
         if not is_first:
             return line.lower(member, wanted)
         is_less = line.add(member, ranking, wanted)
-        if inner is not None:
-            inner.stands_below(line, member)
+        for each in inner:
+            each.stands_below(line, member)
         self._blocked.setdefault(ranking, {}).setdefault(member, {})[owner] = None
         return is_less
 

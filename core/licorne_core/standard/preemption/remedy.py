@@ -32,6 +32,7 @@ from licorne_core.standard.preemption.requests import (
 )
 from licorne_core.standard.preemption.search import PreemptionSearch, SearchRefusal
 from licorne_core.standard.preemption.together import MOST_TOGETHER, times
+from licorne_core.values.app_states import AppState
 from licorne_core.values.resources import Items
 
 MOST_SEARCHES = 10
@@ -264,6 +265,11 @@ def _may_preempt(context: CheckContext, app: Application, group: AskGroup, now: 
     """True if nothing but the lack of room stops the group of another application."""
     leaf: Queue = app.leaf
     ranked: Any = leaf.ranking if app.peers is None else app.peers
+    if app.state is AppState.ACCEPTED and any(
+        quota.max_applications and not quota.counts(app.app_id) for quota in app.quotas
+    ):
+        # Of several that do not run yet perhaps not all may start.
+        return False
     if app not in ranked or app.blocker is not None or app.gang.is_whole or group.is_bound:
         return False
     wants = preemption_request_of(group)

@@ -326,6 +326,8 @@ def _tried(work: Callable[[Spent], StartTrial]) -> pb.PlanStartResponse | str:
         return _PLANNED + pb.PlanStartResponse(trials=trials, complete=trial.complete).SerializeToString()
 
     answer = apart(told, TRIAL_SECONDS)
+    if answer is None:
+        return pb.PlanStartResponse()
     if answer.startswith(_REFUSED):
         return answer.removeprefix(_REFUSED).decode()
     return pb.PlanStartResponse.FromString(answer.removeprefix(_PLANNED))

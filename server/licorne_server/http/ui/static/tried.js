@@ -11,9 +11,12 @@ import { when } from "./when.js";
 // Kinds of checks that a higher bound or another node may pass.
 const KINDS = new Set(["size", "queue", "user", "group", "running", "nodes"]);
 
+// Least time between two trials that nobody has asked for, in milliseconds.
+const PAUSE = 30_000;
+
 export class Tried {
   constructor(partition, app) {
-    Object.assign(this, { partition, app, key: "", stopped: "", turn: 0 });
+    Object.assign(this, { partition, app, key: "", stopped: "", turn: 0, next: 0 });
     this.said = el("div", { "aria-live": "polite" });
     this.again = button("Try again", () => this.ask());
     this.node = section("What would unblock it", this.said, this.again);
@@ -29,8 +32,9 @@ export class Tried {
     if (!KINDS.has(blocker.kind)) return null;
     const stopped = [report.allocationKey, blocker.code, blocker.subject].join("\n");
     this.key = report.allocationKey;
-    if (stopped !== this.stopped) {
+    if (stopped !== this.stopped && now() >= this.next) {
       this.stopped = stopped;
+      this.next = now() + PAUSE;
       this.ask();
     }
     return this.node;
@@ -55,6 +59,6 @@ export class Tried {
 
 function told({ trials, complete }) {
   const at = el("p", { class: "note" }, "Tried at ", when(now()), complete ? "." : ", as far as there was time.");
-  if (!trials.length) return [el("p", { text: "No higher maximum, free node or further node lets it start at once." }), at];
+  if (!trials.length) return [el("p", { text: "Nothing that was tried lets it start at once." }), at];
   return [el("ul", {}, trials.map(({ message }) => el("li", {}, el("strong", { text: "Confirmed: " }), `${humanText(message)}.`))), at];
 }
