@@ -121,7 +121,7 @@ async def test_a_waiting_ask_is_explained(page: Page, town: Town) -> None:
     cells = blocker.get_by_role("row").filter(has_text="vcore").get_by_role("cell")
     await expect(cells).to_have_text(["1 core", "4 cores", "4 cores", "1 core"])
     way = page.locator(".wayout")
-    told = "Confirmed: with the maximum of queue root.batch at memory 24 GiB, vcore 6 cores it starts at once"
+    told = "On a copy: with the maximum of queue root.batch at memory 24 GiB, vcore 6 cores it starts at once"
     await expect(way).to_contain_text(told)
     kinds = page.locator(".checks > li strong")
     await expect(kinds.first).to_have_text("partition")

@@ -110,7 +110,7 @@ def end_beside(leaves: int) -> int:
 
 @pytest.mark.pure
 def test_an_end_costs_hardly_more_beside_many_leaves() -> None:
-    """What asks wanted that are gone has no leaf searched again."""
+    """The amounts of withdrawn asks cause no search in their leaves."""
     assert end_beside(80) < 1.5 * end_beside(20)
 
 

@@ -110,7 +110,7 @@ class Waiting:
             if second is None:
                 inner = (lines[ranking],)
             else:
-                # Either order may be searched, and its line is known above then.
+                # Either order may be in force: the line of each has to be known above.
                 is_less |= self._file(second.ranking, member, owner, wanted, inner, is_first=is_first)
                 inner = lines[ranking], lines[second.ranking]
             is_first = was_empty

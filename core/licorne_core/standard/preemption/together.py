@@ -169,7 +169,7 @@ class Together:
         return self._best
 
     def _begin(self) -> None:
-        # Not where the search reads it again: there the compiled form would take it for None.
+        # In a method of its own: where it is assigned and read, mypyc takes its type for None.
         self._best = None
 
     def _least_from(self) -> list[Least]:

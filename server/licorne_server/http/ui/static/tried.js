@@ -1,6 +1,6 @@
 // What would let a waiting ask start at once: the server tries changes on a copy of its state, and says those
-// with which the ask started there. A copy costs the server something, so it is asked once, and again when
-// something else stops the ask.
+// with which the ask started there. A copy costs the server something: it is asked once, and again when something
+// else stops the ask, but not more often than every 30 seconds.
 
 import { postJson } from "./api.js";
 import { button, el, note, place, section } from "./dom.js";
@@ -60,5 +60,5 @@ export class Tried {
 function told({ trials, complete }) {
   const at = el("p", { class: "note" }, "Tried at ", when(now()), complete ? "." : ", as far as there was time.");
   if (!trials.length) return [el("p", { text: "Nothing that was tried lets it start at once." }), at];
-  return [el("ul", {}, trials.map(({ message }) => el("li", {}, el("strong", { text: "Confirmed: " }), `${humanText(message)}.`))), at];
+  return [el("ul", {}, trials.map(({ message }) => el("li", {}, el("strong", { text: "On a copy: " }), `${humanText(message)}.`))), at];
 }
