@@ -260,7 +260,7 @@ def print_trials(trials: PlanStartResponse | str) -> None:
         print_sentence(f"confirmed on a copy: {human_text(trial.message)}")
     if not trials.trials:
         why = "" if trials.complete else ", as far as there was time to try"
-        print_sentence(f"nothing that was tried lets it start at once{why}")
+        print_sentence(f"nothing that was tried is enough, or it goes to asks ahead of this one{why}")
 
 
 def print_times(response: ExplainResponse) -> None:

@@ -59,6 +59,6 @@ export class Tried {
 
 function told({ trials, complete }) {
   const at = el("p", { class: "note" }, "Tried at ", when(now()), complete ? "." : ", as far as there was time.");
-  if (!trials.length) return [el("p", { text: "Nothing that was tried lets it start at once." }), at];
+  if (!trials.length) return [el("p", { text: "Nothing that was tried is enough, or it goes to asks ahead of this one." }), at];
   return [el("ul", {}, trials.map(({ message }) => el("li", {}, el("strong", { text: "On a copy: " }), `${humanText(message)}.`))), at];
 }
