@@ -47,5 +47,5 @@ def table(module: str, name: str) -> Mapping[Any, Any]:
 
 
 def kinds() -> tuple[tuple[str, int, Any], ...]:
-    """Name, bit and class of each feature that takes part in partitions, in the order of the tables."""
+    """Name, bit and class of each feature that hooks into partitions, in the order of the tables."""
     return tuple((name, BITS[name], module.KIND) for name, module in modules("extension"))

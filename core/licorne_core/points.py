@@ -90,17 +90,17 @@ class Extension:
         """An empty queue was removed."""
 
     def flagged(self) -> None:
-        """The RM has new flags in its extra configuration (`context.flags`); all asks are tried anew."""
+        """The RM has new flags in its extra configuration (`context.flags`); all asks are tried again."""
 
     def reloaded(self, now: float) -> None:
         """All queues of an existing partition have a new configuration."""
 
     def adapt(self, partition: Any, config: PartitionConfig, now: float) -> Iterator[int]:
-        """Adapt what waits in an existing partition to a new configuration, in steps of the job."""
+        """Adapt the waiting asks of an existing partition to a new configuration, in steps of the job."""
         return iter(())
 
     def apply_leaf(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
-        """Apply the settings of the leaf that the application enters, moves to or is in, in steps."""
+        """Apply the settings of the application's leaf, after its entry or a change of settings, in steps."""
         return iter(())
 
     # Admission of applications and asks; all of it may raise `Rejected`
@@ -150,17 +150,17 @@ class Extension:
         return ()
 
     def counted(self) -> Iterable[SharedQuota]:
-        """Those of `quotas` in which applications of this partition count, and no others."""
+        """The quotas of `quotas` in which applications of this partition count, and no others."""
         return ()
 
     # Turn: `begin` and `seek` precede the first decision, `idle` follows the last. The attributes `stages`
     # and `remedies` decide in between
 
     def begin(self, now: float) -> bool:
-        """Begin a turn, or a scan of all that waits, while an extension tracks usage.
+        """Begin a turn, or a scan of all waiting asks, while an extension tracks usage.
 
-        False if there is too much to do for one turn: then another turn decides, and later extensions are not
-        called.
+        False if there is too much work for one turn: then another turn decides, and later extensions are
+        not called.
         """
         return True
 
@@ -172,7 +172,7 @@ class Extension:
         return ()
 
     def pauses(self, leaf: Queue, app: Application, found: AskPlace | None, now: float) -> Blocker | None:
-        """The blocker if the application is to be paused, in a leaf of interest; None if it is not.
+        """The blocker of an application that is to be paused, in a leaf of interest; None for no pause.
 
         The pass is about to serve `found`, or has found no ask to serve.
         """
@@ -184,7 +184,7 @@ class Extension:
     # Order: see also `Precedence` of a queue; at most one extension calls `scheduling.order.raise_by`
 
     def admitted(self, leaf: Queue, app: Application) -> Sequence[tuple[Application, bool]] | None:
-        """Applications of a leaf of interest that are ranked anew with this one; None for the usual rank.
+        """Applications of a leaf of interest to rank again with this one; None for the usual rank.
 
         Each with True if it may be tried.
         """
@@ -193,7 +193,7 @@ class Extension:
     # Life of requests, and usage: an extension tracks usage of all queues after `dirty.usage.track`
 
     def entered(self, app: Application, request: Request, now: float) -> None:
-        """A request of an application of interest has become pending, maybe again, and is counted as such."""
+        """A request of an application of interest has become pending, perhaps again, and is counted."""
 
     def left(self, app: Application, now: float) -> None:
         """A request of an application of interest is no longer pending, by its state."""
@@ -211,7 +211,7 @@ class Extension:
         """
 
     def answered(self, app: Application) -> None:
-        """The RM has answered about nodes before any allocation of the application there, or timed out."""
+        """The RM has answered the first question about nodes for an application, or it timed out."""
 
     def put_off(self, stop: Any) -> bool:
         """A victim, a `Stop` of `standard/preemption`, is to be stopped: True to delay the stop.
@@ -250,7 +250,7 @@ class Extension:
         return iter(())
 
     def closed_node_changed(self, node: Node, now: float) -> None:
-        """A closed node was added, or an allocation was added there or is spared."""
+        """A closed node was added, or an allocation was added or spared on one."""
 
     def node_lost(self, node: Node) -> None:
         """A node was removed, with all its allocations. Not called if the partition is removed."""
@@ -276,27 +276,27 @@ class Extension:
     # Outside: see also `handlers.py` and `reports.py`
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """Derive all state anew, and compare. Times need no argument: deadlines tell how long state is valid.
+        """Recompute all state, and compare it. No time is needed: deadlines tell how long state is valid.
 
         In the middle of a command the state may be out of date; then `settled` is False.
 
         Raises:
-            InvariantBroken: something differs.
+            InvariantBroken: the state differs.
         """
 
     # State that outlives the partition: marks of operators, and usage. The RM ends its replay by a command
 
     def take_marks(self, marks: Mapping[str, Any]) -> None:
-        """Take the marks of operators for a new partition, by the names of things."""
+        """Restore the marks of operators in a new partition, by the names of their objects."""
 
     def marks(self) -> Mapping[str, Any]:
         """The marks that a later partition of this name is to have."""
         return {}
 
     def retained(self, now: float) -> Iterator[Mapping[Any, Any] | None]:
-        """State to retain for a later partition of this name, by owners, the oldest first (`Kept`).
+        """State to retain for a later partition of this name, by owner, the oldest first (`Kept`).
 
-        There is a None wherever the reader may pause: it may be read while the partition is in use.
+        None marks a possible pause of the reader: the partition may be in use meanwhile.
         """
         return iter(())
 
@@ -450,12 +450,12 @@ class Points:
         return next(home for home in found if home is not None)
 
     def units_by(self, tags: Mapping[str, str]) -> GangUnits | None:
-        """The units of a new application's gang, from the first extension that gives some."""
+        """The units of a new application's gang, from the first extension that defines some."""
         found = (extension.units(tags) for extension in self.units)
         return next((units for units in found if units is not None), None)
 
     def terms_by(self, tags: Mapping[str, str]) -> NodeTerms | None:
-        """The terms of a new application's gang, from the first extension that gives some."""
+        """The terms of a new application's gang, from the first extension that defines some."""
         found = (extension.node_terms(tags) for extension in self.node_terms)
         return next((terms for terms in found if terms is not None), None)
 
@@ -467,7 +467,7 @@ class Points:
         return found
 
     def own_quotas(self) -> list[SharedQuota]:
-        """Those in which applications of this partition count, and no others."""
+        """The quotas in which applications of this partition count, and no others."""
         return [quota for extension in self.counted for quota in extension.counted()]
 
     def _at(self, point: str) -> tuple[Extension, ...]:

@@ -224,10 +224,10 @@ class Scheduler:
         changes: Sequence[StartChange] | None = None,
         adds_node: bool = False,
     ) -> StartTrial:
-        """Try whether a waiting ask starts at once with these changes.
+        """Try whether a waiting ask starts at once after these changes.
 
-        With None they are searched for; one may add a node (`adds_node`), or else free one. The scheduler
-        must be a copy, and another one for each trial. Raises NotFound if no such ask is pending.
+        With None, suitable changes are searched; with `adds_node` they add a node, else they free one. The
+        scheduler must be a copy, a separate one for each trial. Raises NotFound if no such ask is pending.
         """
         if changes is None:
             return search_start(self, name, now, spent, adds_node=adds_node)
@@ -238,7 +238,7 @@ class Scheduler:
         self._registry.agenda.check(self.partitions)
 
     def check_holdings(self) -> None:
-        """Count the holdings of each RM anew; raises InvariantBroken."""
+        """Recount the holdings of each RM; raises InvariantBroken."""
         for rm in self._registry.rms.values():
             check_holdings(rm)
 
@@ -293,7 +293,7 @@ class Scheduler:
             return [OperatorRefused(rm_id=rm.rm_id, refusal=refused.refusal, reason=str(refused))]
 
     def _tick(self, command: Tick, now: float) -> list[Effect]:
-        """Fire due timers everywhere, then give one partition its turn, round robin."""
+        """Fire due timers in all partitions, then give one partition its turn, round robin."""
         effects: list[Effect] = []
         worked: list[Partition] = []
         try:

@@ -89,7 +89,7 @@ class Flag(NamedTuple):
 
 
 class _Setting(NamedTuple):
-    """A key: its description, the setting that it gives, and the reader of its text."""
+    """A key of the extra configuration: its description, its setting, and the parser of its text."""
 
     key: Key
     setting: str
@@ -185,12 +185,12 @@ EXTRA = section(
 
 
 def meant_key(key: str) -> str:
-    """The known key that is probably meant; empty for a known key, and for keys of other programs."""
+    """The supported key that is probably meant; empty for a supported key, and for keys of other programs."""
     return Similar().to(key, tuple(EXTRA))
 
 
 def read_extra(extra: Mapping[str, str]) -> ExtraConfig:
-    """Read the known keys; a value that cannot be understood counts as not given."""
+    """Read the supported keys; an invalid value counts as missing."""
     read = {setting: read(extra.get(key.name, "").strip()) for key, setting, read in _SETTINGS}
     given = {setting: value for setting, value in read.items() if value is not None}
     flags = {name: True for name in _OF_FEATURES if _FLAGS.get(extra.get(name, "").strip())}

@@ -94,7 +94,7 @@ def _in_values(values: Mapping, text: str, report: Report) -> tuple[str, PlaceMa
 
 
 def _texts_in(node: Node, path: str) -> Iterator[tuple[str, Scalar]]:
-    """The texts in a tree that begin like a configuration, with their paths."""
+    """Texts in the tree that look like configurations, with their paths."""
     if isinstance(node, Scalar):
         if not node.plain and _lists_partitions(node.text):
             yield path, node

@@ -81,7 +81,7 @@ def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
 
 
 def _noted(fields: Fields, key: Key) -> Cursor:
-    """The value under a key, with a note of what it does not do, if it is there."""
+    """The value under a key; a present key is reported with a note about its missing effect."""
     cursor = fields[key.name]
     if cursor.node is not None and not cursor.is_null:
         cursor.report.note(f"{key.name} {key.note}")
@@ -89,7 +89,7 @@ def _noted(fields: Fields, key: Key) -> Cursor:
 
 
 def _check_checksum(checksum: Cursor) -> None:
-    """Warn of a checksum of another form: only 64 hex digits are left out of the sum (§ 2.1.4)."""
+    """Warn about another form of checksum: only 64 hex digits are left out of the hashed text (§ 2.1.4)."""
     text = checksum.text()
     if not (checksum.is_null or checksum.is_faulty or _CHECKSUM.matches(text)):
         checksum.warn(f"'{shown(text)}' is not 64 hex digits and counts as part of the text")
@@ -345,7 +345,7 @@ def _limit(cursor: Cursor) -> LimitConfig:
 
 
 def _limit_names(listed: Cursor, kind: str, allowed: Callable[[str], bool]) -> tuple[str, ...]:
-    """The names of a list, each once; a name that is listed twice gives a warning."""
+    """The names of a list without duplicates; a duplicate gives a warning."""
     cursors = listed.items()
     listed.report.count(LIMIT_NAMES, listed.path, len(cursors))
     names: dict[str, None] = {}

@@ -216,7 +216,7 @@ def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None
 
 
 def _read(properties: Mapping[str, str], doubts: list[str]) -> dict[str, Any]:
-    """The settings that the properties give; a bad value gives none, and a text in `doubts`."""
+    """The settings of the properties; an invalid value gives no setting, and a text in `doubts`."""
     found: dict[str, Any] = {}
     for key, setting, form, *_ in _IN_PLACE:
         text = properties.get(key.name)

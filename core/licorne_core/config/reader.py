@@ -1,7 +1,7 @@
 """Typed reading of the tree of nodes.
 
-A value that is absent or null has the default of its type. One that cannot be read is reported and
-has the default as well, so that the problems after it are found too.
+A value that is absent or null has the default of its type. An invalid value is reported and gets the
+default as well, so that later problems are found too.
 """
 
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""Problems of a configuration, with places, and suggestions for words that nearly match a known one.
+"""Problems of a configuration, with places, and suggestions for words similar to supported ones.
 
 All problems are collected before one is raised.
 """
@@ -37,8 +37,8 @@ _LONG_ENOUGH = 5
 def meant_by(name: str) -> str:
     """Usual name that is probably meant; empty for a usual name, and for a custom one.
 
-    The match ignores case of letters, hyphens, one letter too many, missing, wrong or swapped, and
-    knows the names that Kubernetes uses. Names with other digits are different names.
+    The match ignores case of letters, hyphens, one letter too many, missing, wrong or swapped. The names
+    that Kubernetes uses are matched too. Names with other digits are different names.
     """
     if name in USUAL or len(name) > LONGEST:
         return ""
@@ -90,7 +90,7 @@ ALIKE = 0.75
 
 
 def stands_for(word: str, known: str) -> bool:
-    """True if the word is the known one, or matches it with any text in place of ``<part>``."""
+    """True if the word equals the pattern `known`, whose ``<part>`` matches any text."""
     begin, variable, rest = known.partition("<")
     if not variable:
         return word == known
@@ -99,10 +99,10 @@ def stands_for(word: str, known: str) -> bool:
 
 
 def _begins_as(word: str, known: str) -> bool:
-    """True if the word begins as a known one with a ``<part>`` does, or is the beginning of a known one.
+    """True if the word and the pattern `known` have a common beginning.
 
-    The first part has to be the same or similar, and the word must have at least as many dots; a
-    hyphen may stand for its only dot. Words of other programs may begin with the same letters.
+    The first part has to be the same or similar, and the word must have at least as many dots; a hyphen may
+    stand for its only dot. Words of other programs may begin with the same letters.
     """
     stem = known.partition(".")[0]
     if word == stem:
@@ -115,9 +115,9 @@ def _begins_as(word: str, known: str) -> bool:
 
 
 class Similar:
-    """Finds the known word that is most similar to another one; gives up after `MOST` words of a text.
+    """Finds the most similar supported word; gives up after `MOST` words of a text.
 
-    A ``<part>`` of a known word stands for any text.
+    A ``<part>`` of a supported word stands for any text.
     """
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class Similar:
         self._found: dict[tuple[str, tuple[str, ...]], str] = {}
 
     def to(self, word: str, known: tuple[str, ...]) -> str:
-        """The known word that is not this one and may be meant, in any case of letters; empty for none."""
+        """The supported word, other than this one, that is probably meant, in any case; empty for none."""
         if any(stands_for(word, one) for one in known):
             return ""
         lower = word.lower()
@@ -149,7 +149,7 @@ MAX_MESSAGE = 500
 
 
 class Report:
-    """The problems and warnings of one text, and where each path stands in it.
+    """The problems and warnings of one text, and the place of each path in it.
 
     In strict mode a warning is a problem.
     """
@@ -219,24 +219,24 @@ class Report:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What keys of the text do not do, each once, in any mode."""
+        """Notes about keys without the expected effect, each once, in any mode."""
         return tuple(sorted(self._notes))
 
     def note(self, text: str) -> None:
-        """Note what a key does not do, which is neither a problem nor a mistake."""
+        """Note that a key lacks an effect; this is neither a problem nor a mistake."""
         self._notes[text] = None
 
     def hint(self, word: str, known: Iterable[str]) -> str:
-        """``, did you mean 'queues'?`` for a word that is similar to a known one; else empty."""
+        """``, did you mean 'queues'?`` for a word that is similar to a supported one; else empty."""
         meant = self.meant(word, known)
         return f", did you mean '{meant}'?" if meant else ""
 
     def meant(self, word: str, known: Iterable[str]) -> str:
-        """The known word that is most similar to this one; empty for none."""
+        """The most similar supported word; empty for none."""
         return self._similar.to(word, tuple(known))
 
     def key_of(self, word: str, known: Iterable[str]) -> str:
-        """The known word that this one is, stands for, or resembles; empty for none."""
+        """The supported key that equals, matches or resembles this word; empty for none."""
         known = tuple(known)
         return next((one for one in known if stands_for(word, one)), "") or self.meant(word, known)
 
@@ -269,7 +269,7 @@ class Report:
             self.raise_problems()
 
     def distrust(self, path: str) -> None:
-        """Mark a value that was read in part only, so that no check draws conclusions from it."""
+        """Mark a value that was only partly read, so that no check draws conclusions from it."""
         self._faulty.add(path)
 
     def is_faulty(self, path: str) -> bool:

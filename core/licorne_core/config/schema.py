@@ -92,7 +92,7 @@ class NameList:
         return bool(self.entries)
 
     def contain(self, name: str) -> bool:
-        """True if the name is listed, or the pattern found in it."""
+        """True if the name is in the list, or matches the pattern."""
         return name in self.names or (self.pattern is not None and self.pattern.search(name))
 
     @property
@@ -129,7 +129,7 @@ class LimitConfig:
 class TemplateConfig:
     """Template of dynamic leaf queues below a queue (spec § 4.1).
 
-    `settings` are those of the properties.
+    `settings` are derived from the properties.
     """
 
     max_applications: int = 0
@@ -141,11 +141,11 @@ class TemplateConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueConfig:
-    """A queue and those below it (spec § 2.1).
+    """A queue with its children (spec § 2.1).
 
-    The name is lower-case. A queue with children is a `parent`. `max` None and `max_applications` 0
-    are unlimited. `merged` are the properties with the inherited ones, and `settings` are their
-    meanings; both are derived while the text is read, as that takes long for many queues.
+    The name is lower-case. A queue with children is a `parent`. `max` None and `max_applications` 0 are
+    unlimited. `merged` are the properties with the inherited ones, and `settings` their parsed values; both
+    are derived while the text is read, as this takes long for many queues.
     """
 
     name: str
@@ -198,7 +198,7 @@ class NodeSortType(Enum):
 class NodeSortPolicy:
     """The order of nodes. A resource that has none of the `weights` does not count in it.
 
-    `attribute` is the node attribute that `spread` goes by; empty for the others.
+    `attribute` is the node attribute of `spread`; empty for the other policies.
     """
 
     type: NodeSortType = NodeSortType.AUTO
@@ -225,7 +225,7 @@ class PartitionConfig:
 class Configuration:
     """A whole configuration. `checksum` is upper-case hex SHA-256 of `text` (spec § 2.1.4).
 
-    `notes` say what keys of the text do not do.
+    `notes` name keys that lack an effect.
     """
 
     partitions: tuple[PartitionConfig, ...]

@@ -64,7 +64,7 @@ def _with_children(queue: QueueConfig) -> Iterator[QueueConfig]:
 
 
 def _check_sizes(queue: QueueConfig, report: Report, above: Resources) -> Resources:
-    """Compare guaranteed and maximum of the queue with each other and with those around it.
+    """Compare guaranteed and maximum of the queue with each other and with those of parent and children.
 
     `above` is the effective maximum of the parent. Returns the queue's part of its parent's
     guarantee: its own guarantee, or, without one, the sum of its children's.
@@ -131,7 +131,7 @@ def _by_path(root: QueueConfig) -> Mapping[str, QueueConfig]:
 
 
 def _problem_of(chain: list[PlacementRuleConfig], known: Mapping[str, QueueConfig]) -> str:
-    """Error of the fixed part of the chain; empty for none."""
+    """The error of the chain's fixed part; empty for none."""
     path = ROOT
     for link in reversed(chain):
         part = fixed_part(link)

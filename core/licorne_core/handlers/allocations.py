@@ -116,7 +116,7 @@ def _check(ask: Ask, now: float) -> None:
 
 
 def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
-    """Take an ask with a new key, or with a known one (spec § 5.3.4-6)."""
+    """Accept an ask with a new key, or with an existing one (spec § 5.3.4-6)."""
     request = app.requests.get(ask.key)
     if request is not None and request.state in WAITS_FOR_ANSWER and _is_news(request.ask, ask):
         roll_back(partition, app, request, PairEvent.DROPPED, now)
@@ -174,9 +174,9 @@ def _ask_again(
 
 
 def replace_ask(partition: Partition, app: Application, request: Request, ask: Ask, now: float) -> None:
-    """Replace a pending ask by one of another size, or another priority of its application.
+    """The existing ask in the size of the new one; nothing else of an existing ask changes.
 
-    It keeps its reserved node if that can ever hold it, and its promise, up to its new size.
+    It keeps its tags, so it never takes less memory than before.
     """
     reservation, promise = request.reservation, request.promise
     own = None if reservation is None else reservation.node_id
@@ -193,10 +193,7 @@ def replace_ask(partition: Partition, app: Application, request: Request, ask: A
 
 
 def _resized(known: Ask, ask: Ask) -> Ask:
-    """The known ask in the size of the new one; nothing else of a known ask changes.
-
-    It keeps its tags, so it never takes less memory than before.
-    """
+    """Resize a linked request; it books amounts of its own only on another node than its placeholder's."""
     if ask.ask_class.items == known.ask_class.items:
         return known
     before = known.ask_class
@@ -248,7 +245,7 @@ def _resize_linked(partition: Partition, app: Application, request: Request, ask
 
 
 def _recover(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
-    """An existing allocation is always taken, and echoed as acknowledgement (spec § 11.3)."""
+    """Add an existing allocation, which is always accepted, and acknowledge it by an echo (spec § 11.3)."""
     if ask.node_id not in partition.nodes.by_id:
         raise Rejected(f"failed to find node {ask.node_id}", Refusal.UNKNOWN_NODE)
     node = partition.nodes.by_id[ask.node_id]

@@ -214,10 +214,9 @@ def _footprint(new: NewApplication) -> int:
 
 
 def _bring(partition: Partition, leaf: Queue, brought: TemplateConfig, now: float) -> None:
-    """Set the maximum, guaranteed and number of applications of a dynamic leaf.
+    """Set the maximum, guarantee and maximum of applications of a dynamic leaf.
 
-    The queue keeps a size until a later application sets another one, even after the application
-    that set it has left.
+    The settings remain until a later application changes them, even after this application has left.
     """
     if brought == leaf.brought:
         # Most applications of a namespace have the same sizes as those before them.

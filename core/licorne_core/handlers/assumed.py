@@ -20,7 +20,7 @@ WAITS_FOR_ANSWER = frozenset({RequestState.ASSUMED, RequestState.MATCHED})
 
 
 def assume(partition: Partition, candidate: Candidate, now: float) -> None:
-    """Book the allocation and ask the RM, which is told of it after it has accepted the node."""
+    """Book the allocation and ask the RM, which gets the allocation after it has accepted the node."""
     _, app, request, node = candidate
     check = partition.predicates.ask(request, node)
     partition.allocations.assume(candidate, now)
@@ -63,7 +63,7 @@ def roll_back_all(
     event: PairEvent,
     fits: Callable[[Request], bool] | None = None,
 ) -> Iterator[int]:
-    """Return all asks that wait for answers to pending, or those that `fits` selects; yield the costs."""
+    """Return asks that wait for answers to pending: all, or those that `fits` selects; yield the costs."""
     if not (app.assumed_count or app.replacing_count):
         return
     for number, request in enumerate(list(app.requests.values()), 1):
@@ -75,9 +75,9 @@ def roll_back_all(
 
 
 def roll_back_on(partition: Partition, node: Node, now: float, *, gone: bool) -> None:
-    """Return asks assumed on a node that takes no more asks to pending (§ 7.4).
+    """Return asks assumed on a closed node to pending (§ 7.4).
 
-    Unless it is `gone`, a drained node keeps asks that require it (§ 7.7).
+    A drained node that still exists (not `gone`) keeps asks that require it (§ 7.7).
     """
     for app, request in _assumed_on(partition, node):
         if gone or request.ask.ask_class.required_node is None:
@@ -85,9 +85,9 @@ def roll_back_on(partition: Partition, node: Node, now: float, *, gone: bool) ->
 
 
 def roll_back_unfitting(partition: Partition, node: Node, now: float) -> None:
-    """Roll back assumed asks that no longer fit on a node with less room (§§ 7.2-7.4).
+    """Roll back assumed asks that no longer fit on a node after its capacity has shrunk (§§ 7.2-7.4).
 
-    The latest ask is rolled back first, as long as a type that it wants is below zero.
+    The latest ask is rolled back first, as long as a type that it requests is below zero.
     """
     for app, request in reversed(_assumed_on(partition, node)):
         if any(node.available.get(name, 0) < 0 for name, _ in request.ask.ask_class.items):

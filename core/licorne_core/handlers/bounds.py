@@ -20,7 +20,7 @@ MAX_TASK_GROUPS = 1000
 
 
 def check_task_group(app: Application, ask: Ask) -> None:
-    """Refuse a placeholder of a gang in units, and one that names one task group too many."""
+    """Refuse a placeholder of a gang in units, and a task group above the maximum number."""
     groups, units = app.gang.groups, app.gang.units
     if units is not None:
         raise Rejected(
@@ -78,8 +78,8 @@ def check_growth(
 def check_new(partition: Partition, ask: Ask) -> None:
     """The same as `check_growth`, for a new ask.
 
-    For a size that was accepted before, the types need no check: they are known, and while the number of
-    requests times the largest amount stays within int64, every total does.
+    A size that was accepted before needs no check of its types: while the number of requests times the
+    largest amount is within int64, every total is.
     """
     shape, tally = ask.ask_class.shape, partition.tally
     if not tally.requests:
@@ -102,7 +102,7 @@ def check_node_growth(key: str, before: Items, after: Items, node: Node) -> None
 
 
 def check_capacity(partition: Partition, node_id: str, before: Resources, after: Resources) -> None:
-    """Refuse a node whose capacity takes the cluster's total beyond int64, or is below zero."""
+    """Refuse a node whose capacity is negative, or raises the cluster's total beyond int64."""
     check_types(partition, after)
     for name, value in after.items():
         if value < 0:

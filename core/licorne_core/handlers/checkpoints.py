@@ -1,4 +1,4 @@
-"""What an RM reports of running allocations in tags: starts, and up to when work is saved (spec § 9)."""
+"""Tags of running allocations: their start times, and the time up to which work is saved (spec § 9)."""
 
 from typing import Final
 

@@ -131,7 +131,7 @@ def _note_limits(job: CommandJob, partition: Partition, limited: list[Change]) -
 def _follow_limits(job: CommandJob, partition: Partition, app: Application) -> Iterator[int]:
     """Apply changed limits to an application, maybe those of another group (spec § 10.7).
 
-    It changes its group only if that is not limited any more.
+    The group changes only if the present one is not limited any more.
     """
     if app.leaf is None:
         return
@@ -222,7 +222,7 @@ _ID_LIMITS = "rmID must not be empty and must not hold '[' or ']'"
 
 
 def register(registry: Registry, command: RegisterRm, now: float) -> list[Effect]:
-    """Drop the RM's old state and start anew; a refused registration changes nothing."""
+    """Drop the RM's old state and start with an empty one; a refused registration changes nothing."""
     job = registry.jobs.find(command)
     if job is None:
         rm_id = command.rm_id
@@ -254,8 +254,8 @@ def _usable(config: SubmittedConfig, options: Options) -> Configuration:
 def _check_pressure(registry: Registry, rm_id: RmId) -> None:
     """Refuse a new RM while the process is short of memory.
 
-    While everything is refused, a known RM is refused too: its state would be dropped, and its recovery
-    would be refused.
+    While all additions are refused, an RM with state is refused too: its state would be dropped, and its
+    recovery would be refused.
     """
     pressure = registry.pressure
     if pressure.shortage is MemoryShortage.ALL or (pressure.shortage and rm_id not in registry.rms):
@@ -358,7 +358,7 @@ class _Update(OutcomeJob):
         super().__init__(command, registry.options.tuning.slice_size, now)
 
     def steps(self) -> Iterator[int]:
-        """Remove partitions that it does not have, and apply it to those that it has."""
+        """Remove partitions that are missing in the configuration, and configure the others."""
         rm, registry = self._rm, self._registry
         wanted = {rm.name_of(config.name): config for config in self._configuration.partitions}
         for name in [name for name in rm.partitions if name not in wanted]:

@@ -116,7 +116,7 @@ def check_gang(app_id: AppId, leaf: Queue, leaf_max: Resources | None, gang: Gan
 
 
 def place_whole(partition: Partition, found: GangPlacement, now: float, outcome: Outcome) -> list[Allocation]:
-    """Book all members of a gang; the RM has accepted each of the nodes if it had to be asked."""
+    """Book all members of a gang; the RM has accepted each node that needed its answer."""
     leaf, app = found.leaf, found.app
     return [_place(partition, (leaf, app, request, node), now, outcome) for request, node in found.members]
 
@@ -124,7 +124,7 @@ def place_whole(partition: Partition, found: GangPlacement, now: float, outcome:
 def place_member(
     partition: Partition, found: MemberPlacement, now: float, outcome: Outcome
 ) -> list[Allocation]:
-    """Book one later member of a placed gang; return nothing if the RM has to be asked first."""
+    """Book one later member of a placed gang; return None if the RM has to be asked first."""
     leaf, app, request, node, room = found
     candidate = (leaf, app, request, node)
     if partition.predicates.is_needed(request.ask.ask_class, node):
@@ -162,7 +162,7 @@ def time_to_complete(job: TimerJob) -> Iterator[int]:
 
 
 def stop_kept(job: TimerJob, app: Application, had: Sequence[Request], message: str) -> Iterator[int]:
-    """Stop the placeholders that keep room."""
+    """Stop the placeholders that hold room."""
     for number, request in enumerate(had if app.placeholder_count else (), 1):
         if request.state is RequestState.PLACEHOLDER and still_has(app, request):
             job.partition.pairs.stop(app, request)
@@ -178,7 +178,7 @@ def still_has(app: Application, request: Request) -> bool:
 
 
 def end_if_none_left(job: TimerJob, app: Application, state: AppState) -> None:
-    """Take the last step of the deadline at once, if no placeholder has to end first."""
+    """End the deadline at once, if no placeholder has to end first."""
     if app.leaf is not None and app.state is state and not app.placeholder_count:
         updates = after_gone(job.partition, app, Gone.PLACEHOLDER, job.now)
         job.outcome.last_updates += updates
@@ -194,7 +194,7 @@ def end(
 ) -> None:
     """Free an allocation; `detail` is published.
 
-    The application completes, fails or stays by the tables of `gang`.
+    The tables of `gang` decide if the application completes, fails or continues.
     """
     freed = free(partition, app, request, detail, now, outcome)
     outcome.updates += after_gone(partition, app, what_went(request), now, freed)

@@ -227,7 +227,7 @@ def leave_leaf(partition: Partition, app: Application, now: float) -> None:
 
 
 def enter_leaf(partition: Partition, app: Application, leaf: Queue) -> None:
-    """Add an application that has left its leaf to another one, with all its pending asks."""
+    """Move an application that has left its leaf into another one, with all its pending asks."""
     app.leaf, app.queue_path = leaf, leaf.path
     leaf.applications[app.app_id] = app
     partition.limits.join(app, leaf)
@@ -241,9 +241,9 @@ def enter_leaf(partition: Partition, app: Application, leaf: Queue) -> None:
 
 
 def rebook(partition: Partition, app: Application, change: Callable[[], None]) -> int:
-    """Let `change` give the application other quotas; return the number of promises that were adjusted.
+    """Call `change`, which replaces quotas of the application; return the number of adjusted promises.
 
-    In the quotas that it leaves or enters, other amounts have to be left free (§ 9.4.8).
+    In the quotas that the application leaves or enters, other amounts have to be left free (§ 9.4.8).
     """
     reserved = partition.wakeups.reserved
     held = [reserved.holder(reservation).request.promise for reservation in reserved]

@@ -94,7 +94,7 @@ def _note(partition: Partition, node: Node, now: float) -> None:
 
 
 def _update(registry: Registry, rm: Rm, command: UpdateNodes, now: float) -> list[Effect]:
-    """Take the nodes in order; those created are answered in one effect (spec § 1.6.6)."""
+    """Process the nodes in order; created nodes are answered in one effect (spec § 1.6.6)."""
     return registry.jobs.carry_on(registry.jobs.find(command) or _Update(rm, command, now), now)
 
 
@@ -108,7 +108,7 @@ class _Update(OutcomeJob):
         super().__init__(command, rm.slice_size, now)
 
     def steps(self) -> Iterator[int]:
-        """Take the nodes in order; see `Job`."""
+        """Process the nodes in order; see `Job`."""
         rm_id = self._rm.rm_id
         accepted: list[NodeId] = []
         rejected: list[NodeRejection] = []

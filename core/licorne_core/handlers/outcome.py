@@ -57,7 +57,7 @@ class Notifications(ABC):
 class Outcome:
     """State changes, releases, allocations and rejections, in the order of sending.
 
-    Releases come first: an allocation may replace a released one.
+    Releases are first: an allocation may replace a released one.
     """
 
     __slots__ = ("last_updates", "made", "notifications", "rejections", "released", "updates")
@@ -80,8 +80,8 @@ class Outcome:
     def effects(self, rm_id: RmId, *, made_first: bool = False) -> list[Effect]:
         """Effects: one for each kind and partition.
 
-        With `made_first` releases follow allocations: one turn may make and stop a
-        placeholder, and the RM has to be told of it first.
+        With `made_first` releases follow allocations: one turn may create and stop a placeholder, and the
+        RM has to get the allocation first.
         """
         effects: list[Effect] = []
         if self.updates:
@@ -128,7 +128,7 @@ class Firing:
     __slots__ = ("again", "now", "outcome", "part", "partition", "said")
 
     def __init__(self, partition: Partition, now: float, part: Slice) -> None:
-        """Begin with nothing done."""
+        """Begin with no work done."""
         self.partition = partition
         self.now = now
         self.part = part

@@ -24,7 +24,7 @@ def _begin(_registry: Registry, rm: Rm, _command: BeginReplay, _now: float) -> l
 
 
 def _end(_registry: Registry, rm: Rm, command: EndReplay, _now: float) -> list[Effect]:
-    """Resume scheduling if everything that was sent has arrived; otherwise wait for another replay."""
+    """Resume scheduling if the replay is complete; otherwise wait for another replay."""
     counts = rm.replay
     if counts is None:
         rm.set_hold(Hold.REPLAY, on=True)

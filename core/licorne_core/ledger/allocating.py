@@ -99,7 +99,7 @@ class Allocations:
         return allocation
 
     def confirm(self, app: Application, request: Request, now: float) -> Allocation:
-        """The RM accepts the node of an assumed request, and counts the ask as placed there."""
+        """Confirm an assumed request: the RM has accepted the node, and counts the ask as placed on it."""
         allocation = _allocation_of(request)
         if request.ask.placeholder:
             app.gang.keep(request)
@@ -117,7 +117,7 @@ class Allocations:
             self._dirty.mark_filled(node)
 
     def roll_back(self, app: Application, request: Request, now: float) -> None:
-        """Return an assumed request to pending, in its old place; the RM was never told of it."""
+        """Return an assumed request to pending, in its old place; the RM never got the allocation."""
         self._moves.move(app, request, RequestEvent.ROLL_BACK, now=now)
         self._reservations.resume(request)
 
@@ -219,7 +219,7 @@ class Pairs:
         self._allocations = allocations
 
     def match(self, found: Replacement, now: float) -> None:
-        """Make the pair; the RM is asked about the node."""
+        """Match the pair; the RM is asked about the node."""
         self._pair(found, RequestEvent.MATCH, now)
 
     def link(self, found: Replacement, now: float) -> None:
@@ -241,7 +241,7 @@ class Pairs:
         return PAIRS[_partner(request).state, request.state, event]
 
     def part(self, app: Application, request: Request, event: PairEvent, now: float) -> None:
-        """Part the pair: the real request is pending again, or ends, as the table says."""
+        """Separate the pair: by the table the real request is pending again, or ends."""
         placeholder = _partner(request)
         step = self.step(request, event)
         request.partner = placeholder.partner = None

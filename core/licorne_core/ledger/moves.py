@@ -1,8 +1,9 @@
 """Moves requests from state to state, and posts the difference of their accounts; moves nodes (§ 7).
 
 `ACCOUNTS` of `model/apps/requests.py` lists the totals in which a request counts in each state. A move
-takes the request out of those of the old state, and adds it to those of the new one. The placing of a
-pending ask is written by hand for speed (`Allocations.allocate`); a property test compares it with the table.
+removes the request from those of the old state, and adds it to those of the new one. The placing of a
+pending ask is written by hand for speed (`Allocations.allocate`); a property test compares it with the
+table.
 """
 
 from dataclasses import replace
@@ -46,7 +47,7 @@ Accounts = tuple[Account, ...]
 
 
 class Moves:
-    """Moves the requests of one partition, and marks the things that change with them."""
+    """Moves the requests of one partition, and marks the objects that change with them."""
 
     __slots__ = ("_dirty", "_nodes", "_pending", "_reservations")
 
@@ -88,7 +89,7 @@ class Moves:
     def hand_over(self, app: Application, placeholder: Request, request: Request, place: Allocation) -> None:
         """End a placeholder, and give its room to a real request of the same size.
 
-        No other item can use any of that room, so none is woken.
+        No other item can use any of that room, so no other item is woken.
         """
         self._post(app, placeholder, RequestEvent.RELEASE, None, 0.0)
         _, entered = self._post(app, request, RequestEvent.CONFIRM, place, 0.0)
@@ -119,7 +120,7 @@ class Moves:
     def _post(
         self, app: Application, request: Request, event: RequestEvent, place: Allocation | None, now: float
     ) -> tuple[Accounts, Accounts]:
-        """Follow the event, post the difference, and return the accounts that were left and entered."""
+        """Change the state by the event, post the difference, and return the accounts left and entered."""
         posting = left, entered = POSTINGS[request.state, event]
         request.follow(event)
         group = request.group if _PENDING in left or _ASKED in left else None
@@ -139,7 +140,7 @@ class Moves:
     def _mark(
         self, app: Application, request: Request, left: Accounts, entered: Accounts, node: Node | None
     ) -> None:
-        """Mark the things that changed with these accounts; `node` is where the request takes or took room.
+        """Mark the objects changed with these accounts; `node` is where the request takes or frees room.
 
         A request that left and entered no account is being stopped, and is no possible victim any more.
         """
@@ -203,7 +204,7 @@ class Moves:
             dirty.mark_victims(node)
 
     def _enter_node(self, request: Request, place: Allocation) -> None:
-        """The request takes room on the node of the allocation."""
+        """Book the amounts of the request on the node of the allocation."""
         node = self._nodes.by_id[place.node_id]
         book_on_node(place.ask.ask_class.items, node)
         self._nodes.measure(node)
@@ -211,7 +212,7 @@ class Moves:
         request.allocation = place
 
     def _leave_node(self, request: Request) -> None:
-        """Free the room that the request takes on a node, if any."""
+        """Free the amounts of the request on its node, if any."""
         allocation = request.allocation
         if allocation is not None:
             node = self._nodes.by_id[allocation.node_id]
@@ -362,6 +363,6 @@ class Cluster:
 
 
 def _lose_claims(node: Node) -> None:
-    """Release all claims on the node: it is removed, takes no more asks, or has another size."""
+    """Release all claims on a node that was removed, closed or resized."""
     for claim in list(node.claims):
         claim.lose(node)

@@ -28,7 +28,7 @@ class Placeholders:
         self._counters = counters
 
     def give_up(self, app: Application, placeholder: Request) -> None:
-        """Give up a free placeholder: it keeps its room for no ask any more."""
+        """Release a free placeholder: it holds its room for no ask any more."""
         app.gang.take(placeholder)
         self.time_out(app.gang.group_of(placeholder.ask))
 
@@ -50,7 +50,7 @@ class Placeholders:
                 self.give_up(app, placeholder)
 
     def end_cancelled(self, app: Application) -> None:
-        """End the wait for cancelled placeholders, confirmed by the RM or not."""
+        """End the wait for cancelled placeholders, whether the RM has confirmed their end or not."""
         for group in app.gang.groups.values():
             if group.cancelled:
                 number = len(group.cancelled)
@@ -243,7 +243,7 @@ class PendingAsks:
         self._dirty.mark_app(app)
 
     def end_back_off(self, app: Application, request: Request, now: float) -> None:
-        """Remove a request from those that back off; it is tried again, or was withdrawn."""
+        """Stop counting a request as backing off; it is tried again, or was withdrawn."""
         leaf: Queue = app.leaf
         del app.backing_off[request.key]
         app.pending_count -= 1

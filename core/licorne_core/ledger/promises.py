@@ -42,7 +42,7 @@ from licorne_core.values.resources import Items, charge, refund
 class Promise:
     """Promise of one ask; `outstanding` are its remaining victims, with their applications.
 
-    `items` are the promised amounts. A resized ask may want more. `node_id` is the node on which the
+    `items` are the promised amounts. A resized ask may need more. `node_id` is the node on which the
     victims are stopped.
     """
 
@@ -88,9 +88,9 @@ class Promise:
         )
 
     def lacks(self, quota: Quota) -> Items:
-        """Amounts that the ask needs in a quota beyond those left free for it, maybe zero.
+        """Amounts that the ask needs in a quota beyond those left free for it; may be zero.
 
-        All its types are named: under a lowered maximum even the part left free may not fit.
+        All its types are included: under a lowered maximum even the amounts left free may not fit.
         """
         withheld = dict(self.withheld.get(quota, ()))
         items = self.request.ask.ask_class.items
@@ -190,7 +190,7 @@ class Promises:
         return self._by_victim.get(victim)
 
     def victim_stopped(self, victim: Request) -> None:
-        """Note that the RM was asked to stop a victim that was noticed before."""
+        """Note that the RM was asked to stop a victim that had a notice."""
         promise = self._by_victim.get(victim)
         if promise is not None:
             promise.has_stopped = True

@@ -114,7 +114,7 @@ class Reservations:
     def promise(
         self, app: Application, request: Request, victims: Mapping[Request, Application], now: float
     ) -> None:
-        """Promise the resources of stopped victims to an ask with a reservation; its hour begins anew."""
+        """Promise the resources of stopped victims to an ask with a reservation; its hour starts over."""
         reservation = request.reservation
         assert reservation is not None, f"{request!r} has its node"
         if request.promise is not None:
@@ -126,9 +126,9 @@ class Reservations:
         self._wake(reservation)
 
     def take_over(self, promise: Promise, request: Request) -> None:
-        """Continue an ended promise for `request`, its ask in another size.
+        """Transfer an ended promise to `request`, its ask in another size.
 
-        The promise shrinks to the amounts that the ask still wants. It needs no node.
+        The promise shrinks to the amounts that the ask still requests. It needs no node.
         """
         wanted = dict(request.ask.ask_class.items)
         still = ((name, min(value, wanted.get(name, 0))) for name, value in promise.items)
@@ -212,7 +212,7 @@ class Reservations:
         self.end(promise.reservation, now)
 
     def lose_node(self, reservation: Reservation, now: float) -> None:
-        """Take the node from the ask; a promise continues without it.
+        """Release the node of a reservation; a promise continues without a node.
 
         An ask that requires the node loses its reservation.
         """
@@ -246,14 +246,14 @@ class Reservations:
             self._journal.note(ended)
 
     def take_back(self, reservation: Reservation, now: float) -> None:
-        """Take the node from an ask that could not use it or gives way; see `lose_node`."""
+        """Take the node from an ask that could not use it or has lower precedence; see `lose_node`."""
         if reservation.node_id is not None:
             request = self._wakeups.reserved.holder(reservation).request
             _refused_in_vain(self._nodes, request, self._nodes.by_id[reservation.node_id], now)
         self.lose_node(reservation, now)
 
     def give_way(self, node: Node, now: float) -> None:
-        """Take the node from asks that do not require it (spec § 8.7)."""
+        """Release reservations of the node by asks that do not require it (spec § 8.7)."""
         for reservation in [r for r in node.reservations.values() if not r.required]:
             self.lose_node(reservation, now)
 

@@ -10,7 +10,7 @@ from licorne_core.values.resources import EMPTY, Resources
 
 
 class Shown(NamedTuple):
-    """Fields of a check that are shown beside its message: its kind, and its subject.
+    """Fields that are displayed beside the message of a check: its kind, and its subject.
 
     `until` is the time at which it passes without any other change, in unix seconds; 0.0 for none. Amounts
     are by resource name, those of `holders` by RM.
@@ -45,11 +45,11 @@ class ExtensionCheck:
         raise NotImplementedError
 
     def shown(self) -> Shown:
-        """The fields that are shown beside the message."""
+        """The fields that are displayed beside the message."""
         raise NotImplementedError
 
     def seen_by(self, may_see: Callable[[RmId], bool]) -> "ExtensionCheck":
-        """The check without those RMs that the reader may not see."""
+        """The check without RMs that are hidden from the reader."""
         return self
 
 
@@ -74,5 +74,5 @@ class RuleCheck:
         return self.text
 
     def shown(self) -> Shown:
-        """The fields that are shown beside the message."""
+        """The fields that are displayed beside the message."""
         return Shown(self.kind, self.subject, self.until, self.requested)

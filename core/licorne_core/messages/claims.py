@@ -11,11 +11,11 @@ BEHIND_RESERVATION: Final = "BEHIND_RESERVATION"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BehindReservationCheck(ExtensionCheck):
-    """Nodes have room for the ask, but that room is held there for a later start of another ask or gang.
+    """Nodes have room for the ask, but it is held for a later start of another ask or gang.
 
     `app_id` and `key` are those of the holder; the key is empty for a gang. The holder is planned to start
-    at `start`, in unix seconds. `kind` is the kind of the holder and `claim` the name of its hold, for texts.
-    `nodes` is the number of nodes with such room.
+    at `start`, in unix seconds. `kind` is the kind of the holder and `claim` the name of its hold, for
+    texts. `nodes` is the number of nodes with such room.
     """
 
     app_id: AppId

@@ -30,10 +30,10 @@ class FailMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredicatePolicy:
-    """An RM decides itself which nodes its asks may go to (spec § 8.4).
+    """An RM decides itself which nodes its asks may use (spec § 8.4).
 
-    `deadline` is in seconds, from when a check was written to the RM. `judges_victims`: it also
-    says which victims of preemption have to go (spec § 9.4.5).
+    `deadline` is in seconds, from the time at which a check was written to the RM. With `judges_victims`
+    the RM also chooses which victims of preemption have to be stopped (spec § 9.4.5).
     """
 
     deadline: float = 2.0
@@ -273,7 +273,7 @@ class BeginReplay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndReplay:
-    """End a replay; the counts are those sent between begin and end."""
+    """End a replay; the counts are the numbers of items sent since its beginning."""
 
     rm_id: RmId
     nodes: int
@@ -357,7 +357,7 @@ class Options:
 
     `default_config` is for RMs that register without one; None for the built-in one.
 
-    Without `reservations` no node is ever kept free for an ask (spec § 2.8).
+    Without `reservations` no node is ever reserved for an ask (spec § 2.8).
     """
 
     default_config: Configuration | None = None

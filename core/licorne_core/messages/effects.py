@@ -24,8 +24,8 @@ class NotRegistered:
 class Unfinished:
     """The command was too large for one slice; always the last effect of a command.
 
-    `rest` is the remainder of the command. It has to be handed in before any other command of the RM
-    except answers to checks. Until it is done, nothing is scheduled for the RM.
+    `rest` is the remainder of the command. It has to be passed to the core before any other command of the
+    RM except answers to checks. Until it is done, nothing is scheduled for the RM.
     """
 
     rm_id: RmId
@@ -42,7 +42,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationFailed:
-    """The registration was refused; an earlier registration stays."""
+    """The registration was refused; an earlier registration remains valid."""
 
     rm_id: RmId
     reason: str
@@ -59,7 +59,7 @@ class ConfigurationUpdated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationRefused:
-    """The configuration was refused and the old one stays in force, whole."""
+    """The configuration was refused as a whole; the old one remains in force."""
 
     rm_id: RmId
     reason: str
@@ -223,11 +223,11 @@ class ReplayEnded:
 
 
 class AskedCheck(NamedTuple):
-    """A predicate check: may the ask go to these nodes?
+    """A predicate check: may the ask be placed on these nodes?
 
-    `check` is its number, which rises by one with each check of a registration. `allocate` is
-    False where a reservation is meant (spec § 1.6.12). The first node is where the ask would go
-    now: if the RM accepts it, the ask counts as placed there for the checks that follow.
+    `check` is its number, which rises by one with each check of a registration. `allocate` is False for a
+    reservation (spec § 1.6.12). The ask would be placed on the first node now: if the RM accepts it, the
+    ask counts as placed there for the checks that follow.
     """
 
     check: int
@@ -258,7 +258,7 @@ class AskedVictim(NamedTuple):
 
 
 class AskedNode(NamedTuple):
-    """A node of a preemption check: its victims in the order in which they would go.
+    """A node of a preemption check: its victims in the order of their stops.
 
     The resources of the ask fit once those up to position `start` have ended; -1 if they fit at once.
     """
@@ -297,8 +297,8 @@ class PreemptionsAsked:
 class Happened:
     """Facts of a command, in order; only while events are tracked.
 
-    `footprint` is the estimated memory, in bytes, of the asks that were added and removed meanwhile:
-    the facts keep these asks alive.
+    `footprint` is the estimated memory, in bytes, of the asks that were added and removed meanwhile: the
+    facts keep these asks alive.
     """
 
     rm_id: RmId
@@ -332,7 +332,7 @@ class TickFailed(LicorneError):
     """A defect of the core in the partition of one RM; the tick's effects for others are kept."""
 
     def __init__(self, rm_id: RmId, effects: list[Effect]) -> None:
-        """Keep `effects`, those of the tick so far, for all RMs."""
+        """Keep `effects`, the effects of the tick so far, for all RMs."""
         super().__init__(f"a tick failed for RM {rm_id}")
         self.rm_id = rm_id
         self.effects = effects

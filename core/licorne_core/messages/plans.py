@@ -1,7 +1,6 @@
 """Plans as immutable reports. Seconds count from the time of the plan; 0.0 is at once.
 
-Resources are in bytes, milli-cores or counts. Lists are bounded; counts include the entries left
-out.
+Resources are in bytes, milli-cores or counts. Lists are bounded; counts include omitted entries.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,9 +31,9 @@ class PlannedValue:
 class PlannedQueue:
     """A queue that would change.
 
-    `change` is ``added``, ``draining``, ``removed`` or ``changed``. `over_max` is the excess over the
-    new maximum, `over_max_before` the excess over the old one. `applications` counts those in the
-    queue and below.
+    `change` is ``added``, ``draining``, ``removed`` or ``changed``. `over_max` is the excess over the new
+    maximum, `over_max_before` the excess over the old one. `applications` counts those in the queue and its
+    descendants.
     """
 
     partition: PartitionName

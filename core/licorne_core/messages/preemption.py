@@ -1,4 +1,4 @@
-"""Records of preemption: which allocation was stopped, for what reason, and for whose sake (spec § 9)."""
+"""Records of preemption: stopped allocations, with the reason and the beneficiary (spec § 9)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -34,7 +34,7 @@ class QueueNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spared:
-    """An allocation that was not chosen: the first of those behind the victims in their order."""
+    """An allocation that was not chosen: the first one after the victims in their order."""
 
     app_id: AppId
     key: AllocationKey

@@ -40,7 +40,7 @@ KINDS: Final = tuple(QUOTA_CODES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeBound:
-    """Amounts that an ask wants somewhere, of types of which there is never as much, and the most there."""
+    """Amounts of an ask in types of which there is never enough in one place, and the most that there is."""
 
     where: str
     wanted: Resources
@@ -214,7 +214,7 @@ class QueueCheck:
 class GangCheck:
     """A real ask waits as long as a placeholder of its task group is open (spec § 6.4).
 
-    `keeping` is the number of placeholders that keep room for asks like it. `cancelled` ones were
+    `keeping` is the number of placeholders that hold room for asks of its shape. `cancelled` ones were
     too small for such an ask: the RM was asked to stop them, and has not confirmed. The others are
     pending, or are being replaced. `until` is when the placeholders time out, in unix seconds; 0
     while none keeps room.
@@ -252,7 +252,7 @@ class GangCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersCheck:
-    """The RM is asked about nodes before an ask goes to one, and few checks may be open at a time (§ 8.4)."""
+    """The RM is asked about nodes before a placement, and few checks may be open at a time (§ 8.4)."""
 
     waiting: int
     most: int
@@ -320,7 +320,7 @@ class NodesCheck:
 
     @property
     def passed(self) -> bool:
-        """True if a node would take the ask now."""
+        """True if some node has room for the ask now."""
         return self.fitting > 0
 
     def message(self) -> str:

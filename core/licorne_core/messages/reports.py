@@ -17,7 +17,7 @@ from licorne_core.values.resources import Resources
 
 
 class Turn(NamedTuple):
-    """The partition that a turn was given to. Its counters are live: read them, do not keep them."""
+    """The partition that got a turn. Its counters change later: read them at once, and keep no reference."""
 
     partition: PartitionName
     rm_id: RmId
@@ -92,11 +92,11 @@ class Metered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Explanation of an ask: all checks in the order in which they are made.
+    """Explanation of an ask: all checks in order.
 
-    `verdict` is ``allocated``, ``assumed`` (until the RM agrees to its node), ``pending`` (a check
-    stops it), ``waiting`` (none does), ``replacing`` (it takes the place of a placeholder once that
-    is gone), ``stopping`` (the RM was asked to stop it) or ``preempted`` (it is gone).
+    `verdict` is ``allocated``, ``assumed`` (until the RM accepts its node), ``pending`` (a check blocks
+    it), ``waiting`` (no check does), ``replacing`` (it starts after the end of its placeholder),
+    ``stopping`` (the RM was asked to stop it) or ``preempted`` (it was stopped).
     """
 
     app_id: AppId

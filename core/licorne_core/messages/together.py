@@ -1,4 +1,4 @@
-"""Reasons of gangs that wait for room for all members together."""
+"""Reasons of gangs that wait for room for all members at the same time."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -12,10 +12,10 @@ GANG_INCOMPLETE: Final = "GANG_INCOMPLETE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TogetherCheck:
-    """The members of a gang have no room together, have not all arrived, or are as many as may run.
+    """The members of a gang have no room together, have not all arrived, or have reached their maximum.
 
-    `where` names the nodes of the last search that come nearest to what it needs; it is empty for all nodes,
-    and for a gang without some of its asks.
+    `where` names the nodes of the last search that come nearest to its needs; it is empty for all nodes,
+    and for a gang with missing asks.
     """
 
     app_id: AppId

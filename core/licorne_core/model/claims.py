@@ -29,7 +29,7 @@ class Claim(ABC):
 
     @abstractmethod
     def decide(self, now: float) -> Any:
-        """The decision that places the asks or gives them another claim; None for neither."""
+        """The decision that places the asks or changes their claim; None if there is none."""
 
     @abstractmethod
     def placed(self, now: float) -> None:
@@ -45,7 +45,7 @@ class Claim(ABC):
 
     @abstractmethod
     def lose(self, node: Node) -> None:
-        """Note that a node with room for it was removed, takes no more asks, or was resized."""
+        """Note that a node of the claim was removed, closed or resized."""
 
     @abstractmethod
     def check(self, request: Request) -> BehindReservationCheck | None:
@@ -53,10 +53,10 @@ class Claim(ABC):
 
 
 class MemberRoom(ABC):
-    """Room reserved for a gang member whose ask has not arrived: the ask goes there, or to nodes near by.
+    """Room reserved for a gang member whose ask has not arrived; the ask is placed there, or near by.
 
-    An extension makes it and finds the node. Always true: it is in the list of its application's gang,
-    and the amounts of the class are kept free on the node, if there is one.
+    An extension creates it and finds the node. Always true: it is in the list of its application's gang,
+    and the amounts of the class are reserved on its node, if any.
     """
 
     app: Application
@@ -75,11 +75,11 @@ class MemberRoom(ABC):
 
     @abstractmethod
     def nodes(self) -> Collection[Node]:
-        """All nodes to which the ask may go."""
+        """All nodes on which the ask may be placed."""
 
     @abstractmethod
     def hold_for(self, request: Request) -> None:
-        """Hold it for an assumed ask; other asks go to other nodes until the RM has answered."""
+        """Hold the room for an assumed ask; until the RM has answered, other asks use other nodes."""
 
     @abstractmethod
     def put_back(self) -> None:

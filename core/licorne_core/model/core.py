@@ -8,7 +8,7 @@ from licorne_core.values.resources import BOUNDLESS, Resources
 
 
 class Floating:
-    """Resource types that are on no node, such as licences: quotas alone bound them."""
+    """Resource types that no node has, such as licences: they are bounded by quotas alone."""
 
     def __init__(self) -> None:
         """Start without such types."""

@@ -31,10 +31,10 @@ def group_of(leaf: Queue, who: UserGroup) -> str:
 
 
 def group_kept_or_found(leaf: Queue, who: UserGroup, group: str) -> str:
-    """The group that an application counts for once limits changed; empty for none (spec § 10.7).
+    """The group for which an application counts after a change of limits; empty for none (spec § 10.7).
 
-    An application keeps its `group` as long as some queue from its leaf up limits that group.
-    Otherwise, and where it counted for no group, its group is found anew.
+    An application keeps its `group` as long as some queue from its leaf up limits that group. Otherwise, or
+    without a group, its group is resolved again.
     """
     if any(group in queue.limits.groups for queue in leaf.lineage):
         return group
@@ -52,7 +52,7 @@ class LimitBook:
     """
 
     def __init__(self, further: Further) -> None:
-        """Start without users or groups; `further` gives an application of a leaf its further quotas."""
+        """Start without users or groups; `further` returns the additional quotas of an application."""
         self.further = further
         self.users: Trackers = {}
         self.groups: Trackers = {}
@@ -121,7 +121,7 @@ class LimitBook:
                     del book[tracker.name]
 
     def limit_anew(self, queue_at: Callable[[QueuePath], Queue | None]) -> Iterator[int]:
-        """Give each tracker the limit that its queue has by now (spec § 10.7), in steps of a job."""
+        """Apply the present limit of its queue to each tracker (spec § 10.7), in steps of a job."""
         for book in (self.users, self.groups):
             for tracker in [found for trackers in book.values() for found in trackers.values()]:
                 queue = queue_at(tracker.path)
@@ -192,7 +192,7 @@ def _count_usage(app: Application, count: Callable[[dict[str, int], Items], None
 
 
 def _limit(tracker: Tracker, queue: Queue) -> None:
-    """Give the tracker the limit that the queue has for its user or group."""
+    """Apply the queue's limit for its user or group to the tracker."""
     limit = queue.limits.of(tracker.kind, tracker.name)
     tracker.max = limit.max_resources if limit is not None else None
     tracker.max_applications = limit.max_applications if limit is not None else 0

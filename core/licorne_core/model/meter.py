@@ -45,7 +45,7 @@ class UsageAccount:
 
 
 class Meter:
-    """Usage, by owner, of the allocations that the RM was told of, since the creation of the partition."""
+    """Usage by owner, over the allocations that were sent to the RM since the creation of the partition."""
 
     accounts: dict[Owner, UsageAccount]
     last: int

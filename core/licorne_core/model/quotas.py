@@ -83,9 +83,9 @@ class Quota:
 
 
 def claimed(quota: Quota) -> Resources:
-    """Unavailable amounts: booked without the overhang, and left free for asks with a promise.
+    """Unavailable amounts: booked ones without the overhang, and those left free for asks with a promise.
 
-    No other ask may take resources freed by preemption (spec § 9.4.8).
+    No other ask may use resources freed by preemption (spec § 9.4.8).
     """
     if not (quota.withheld or quota.overhang):
         return quota.allocated
@@ -164,7 +164,7 @@ def headroom(quota: Quota) -> dict[str, int]:
 
 
 def room_for(items: Items, quotas: Iterable[Quota]) -> Resources:
-    """Headroom of the wanted types below all maxima that bound them; never below zero."""
+    """Headroom of the requested types below all maxima that apply to them; never negative."""
     room: dict[str, int] = {}
     for quota in quotas:
         for name, _ in items:
@@ -185,7 +185,7 @@ def may_start(quota: Quota, app_id: AppId) -> bool:
 
 
 class Member(Protocol):
-    """The part of an application that trackers read."""
+    """The fields of an application that trackers read."""
 
     allocated: dict[str, int]
     """Booked amounts without its placeholders, by resource name."""
@@ -242,7 +242,7 @@ class Tracker(Quota):
 
 
 class SharedQuota(Quota):
-    """A further quota of applications, in which those of other partitions may count as well.
+    """An additional quota of applications, which may include those of other partitions.
 
     Extensions assign them to applications (`app.further`). An ask may wait for it in one partition while
     usage ends in another. It does not bound the number of applications.
@@ -269,15 +269,15 @@ class SharedQuota(Quota):
 
     @property
     def started_applications(self) -> int:
-        """It bounds no number of applications."""
+        """Always 0: there is no bound on the number of applications."""
         return 0
 
     def counts(self, app_id: AppId) -> bool:
-        """It counts no applications."""
+        """Always False: it counts no applications."""
         return False
 
     def freed(self) -> None:
-        """Note that it may have more room: asks of any partition may wait for it."""
+        """Note that the quota may have more room: asks of any partition may wait for it."""
         raise NotImplementedError
 
     def check(self, core: Core, requested: Resources, short: Resources) -> ExtensionCheck:

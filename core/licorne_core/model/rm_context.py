@@ -69,7 +69,7 @@ class RmContext:
         return self._checks
 
     def close_check(self, number: int) -> None:
-        """Close a check."""
+        """Close the check with this number."""
         del self._open[number]
 
     def partition_of(self, check: int) -> PartitionName | None:
@@ -81,7 +81,7 @@ class RmContext:
         return [check for check, name in self._open.items() if name == partition]
 
     def take_unsent(self, number: int) -> dict[PartitionName, list[int]]:
-        """Note that the checks up to this number were written; return those that are open, by partition."""
+        """Note that the checks up to this number were sent; return the open ones among them, by partition."""
         sent: dict[PartitionName, list[int]] = {}
         unsent = self._unsent
         while unsent and unsent[0] <= number:

@@ -7,7 +7,7 @@ from licorne_core.model.queues.queue import Queue
 
 
 class Usage:
-    """Applications whose usage may have changed since it was last taken.
+    """Applications whose usage may have changed since the last `take`.
 
     All changes of one command, and of one turn, have its time.
     """
@@ -29,7 +29,7 @@ class Usage:
         self.tracking = self.tracking | bit if on else self.tracking & ~bit
 
     def take(self, now: float) -> tuple[Mapping[Application, Queue], Sequence[Queue]]:
-        """Take the applications, whose usage changed at `now`, and their queues up to root."""
+        """Return and clear the applications whose usage changed at `now`, with their queues up to root."""
         touched, self.touched = self.touched, {}
         self.time = now
         queues: dict[Queue, None] = {}

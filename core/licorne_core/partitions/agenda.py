@@ -29,10 +29,10 @@ T = TypeVar("T", bound=str)
 
 
 class _Line(Generic[T]):
-    """Names by their keys, the smallest first.
+    """Names ordered by their keys, the smallest first.
 
-    The heap has an entry for every key; a name is removed with its key. Entries that are not valid any
-    more are dropped when they come first, and when there are too many of them.
+    The heap has an entry for every key; a name is removed with its key. Stale entries are dropped when they
+    reach the top, and when there are too many of them.
     """
 
     __slots__ = ("_heap", "keys")
@@ -76,7 +76,7 @@ class _Place:
 
 
 class _RmPlace:
-    """An RM with the same two numbers, its number of partitions, and those that wait."""
+    """An RM in the agenda: its number of partitions, and the waiting ones among them."""
 
     __slots__ = ("last_turn", "number", "partitions", "waiting")
 
@@ -88,12 +88,12 @@ class _RmPlace:
 
 
 class Agenda:
-    """The partitions by their next deadlines, and those that wait for a turn.
+    """The partitions by their next deadlines, and the partitions that wait for a turn.
 
     Turns alternate between RMs, and the turns of an RM between its partitions: the number of an RM's
-    partitions does not affect others. A partition of an RM on which the core has failed is never due
-    and never waits. An RM that registers again keeps its last turn, so that no RM gets ahead by that.
-    Only the last `MAX_DEPARTED` RMs that left are recorded.
+    partitions does not affect others. After a failure of the core on a partition, its RM gets no deadlines
+    and no turns. An RM that registers again keeps its last turn, so that it gains no advantage. Only the
+    last `MAX_DEPARTED` RMs that left are recorded.
     """
 
     def __init__(self) -> None:
@@ -216,10 +216,10 @@ class Agenda:
         return place.partition
 
     def check(self, partitions: Mapping[PartitionName, Partition]) -> None:
-        """Compare with the partitions themselves; raises InvariantBroken.
+        """Compare with the partitions themselves; raise InvariantBroken if they differ.
 
-        L3: all partitions are here, and no others. Each has its deadline if it has one, and waits for a turn
-        if it is runnable, and its RM with it.
+        L3: the agenda has all partitions, and no others. Each has its deadline if any, and waits for a turn
+        together with its RM if it is runnable.
         """
         known = {name: place.partition for name, place in self._places.items()}
         if list(known.items()) != list(partitions.items()):

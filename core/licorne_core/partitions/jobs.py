@@ -85,7 +85,7 @@ class Jobs:
         return job if job is not None and job.command is command else None
 
     def carry_on(self, job: CommandJob, now: float) -> list[Effect]:
-        """Do one slice of the job; return its effects, `Unfinished` last if there is a remainder."""
+        """Do one slice of the job; return its effects, with `Unfinished` last if the job continues."""
         rm_id = job.command.rm_id
         self.forget(rm_id)
         job.effects = []

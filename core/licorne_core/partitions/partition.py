@@ -49,8 +49,8 @@ from licorne_core.values.timers import Due, Timer, Timers
 class Partition:
     """Books and schedules one partition.
 
-    Everything that changes usage goes through `asks`, `allocations`, `pairs`, `moves` and `cluster`,
-    so that a queue, its ancestors, the application and the node can never disagree.
+    All changes of usage are made by `asks`, `allocations`, `pairs`, `moves` and `cluster`, so that a queue,
+    its ancestors, the application and the node always agree.
     """
 
     foreign: dict[AllocationKey, Node]
@@ -190,7 +190,7 @@ class Partition:
 
 
 def remember_completed(partition: Partition, app: Application, now: float) -> None:
-    """List a terminated application under a name of its own, so that its id is free (§ 5.1.4)."""
+    """List a terminated application under a unique name, so that its id can be used again (§ 5.1.4)."""
     name = AppId(f"{app.app_id}-{int(now)}")
     _remember(partition, Due.EXPIRE, name, app, now)
 
@@ -198,8 +198,8 @@ def remember_completed(partition: Partition, app: Application, now: float) -> No
 def remember_rejected(partition: Partition, app: Application, now: float) -> None:
     """List a rejected application (spec § 3.12).
 
-    Of one id the latest rejection is listed, even beside an application of that id that was accepted
-    since: readers find the reason of the rejection, as in the events.
+    The latest rejection of an id is listed, even beside a later accepted application of that id: readers
+    find the reason of the rejection, as in the events.
     """
     _remember(partition, Due.EXPIRE_REJECTED, app.app_id, app, now)
 
@@ -227,7 +227,7 @@ def forget_ended(partition: Partition, due: Due, name: AppId) -> Application:
 
 
 def forget_all_ended(partition: Partition) -> None:
-    """Drop all listed applications of a removed partition, whose RM stays."""
+    """Drop all ended applications of a removed partition, whose RM still exists."""
     for due in (Due.EXPIRE, Due.EXPIRE_REJECTED):
         for name in list(_list_of(partition, due)):
             forget_ended(partition, due, name)
@@ -251,7 +251,7 @@ def _remember(partition: Partition, due: Due, name: AppId, app: Application, now
 
 
 def _make_room(partition: Partition) -> bool:
-    """Drop the application that ended first; True if there was one."""
+    """Drop the application that ended first; return True if there was one."""
     oldest = [
         (app.finished_time, due, name)
         for due in (Due.EXPIRE, Due.EXPIRE_REJECTED)

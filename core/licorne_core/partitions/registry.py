@@ -42,7 +42,7 @@ MOST = 1_000
 
 
 class Disposal:
-    """The removed partitions that still take memory."""
+    """The removed partitions that still use memory."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -238,10 +238,10 @@ class Rm:
         return self._by_key.get(partition_key(normalized))
 
     def name_of(self, configured: str) -> PartitionName:
-        """The normalized name of a configured partition: its present one, if it exists already.
+        """The normalized name of a configured partition; for an existing partition its present name.
 
-        A partition keeps its name as long as it exists, so that answers to the RM agree; another
-        case of letters in a new configuration does not change it.
+        A partition keeps its name as long as it exists, so that answers to the RM agree; a different case
+        in a new configuration does not change it.
         """
         partition = self.named(configured)
         return partition_name(self.rm_id, configured) if partition is None else partition.name
@@ -324,9 +324,9 @@ def _in_order(extra_config: Mapping[str, str]) -> dict[str, str]:
 class Registry:
     """All RMs in the order of their first registration, and all their partitions.
 
-    Session numbers of an RM never decrease, because its clients drop messages with numbers below the highest
-    that they have seen (DESIGN § 3). Those of the last `MAX_DEPARTED` RMs that left are recorded. A new RM,
-    or one that is not recorded any more, starts above the highest number dropped.
+    Session numbers of an RM never decrease, because its clients drop messages with numbers below the
+    highest that they have seen (DESIGN § 3). The numbers of the last `MAX_DEPARTED` RMs that left are
+    recorded. A new RM, or one that is not recorded any more, starts above the highest number dropped.
     """
 
     def __init__(

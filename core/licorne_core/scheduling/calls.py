@@ -69,7 +69,7 @@ class OpenCalls:
         self._unsaid.append(asked)
 
     def take_unsaid(self) -> list[Effect]:
-        """Effects for questions that are not part of an effect yet: predicate checks first."""
+        """Effects of questions that were not sent yet: predicate checks first."""
         unsaid, policy = self._unsaid, self._rm.predicates
         if not unsaid or policy is None:
             return []

@@ -95,7 +95,7 @@ class _QueueRuns(Rule):
 
 
 class _MayStart(Rule):
-    """Every queue and limit lets an accepted application start (spec §§ 4.12, 10.5)."""
+    """Every queue and limit admits the accepted application (spec §§ 4.12, 10.5)."""
 
     def obstacle(self, context: CheckContext, app: Application) -> Quota | None:
         if app.state is AppState.ACCEPTED:
@@ -168,7 +168,7 @@ class _NoPlaceholderOpen(Rule):
 
 
 class _WithinMaxima(Rule):
-    """With the ask, every queue, user, group and further quota stays within its maximum (spec § 8.3c, e)."""
+    """Queues, user, group and additional quotas stay within their maxima with the ask (spec § 8.3c, e)."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> Quota | None:
         if asking.promise is None:
@@ -219,10 +219,10 @@ class _WithinMaxima(Rule):
 class _EverFits(Rule):
     """The ask is no larger than the maxima of its queues, user and group, and than some node.
 
-    Reports alone have this rule, before all others: a pass parks such asks behind the maximum or the nodes.
-    For each type the largest node that there has been counts: a node that was removed may come back, and no
-    single node may have enough of all types. For the same reason the size of the cluster, which is the
-    maximum of root, does not count. Nothing is said while there are no nodes.
+    Only reports have this rule, before all others: a pass parks such asks behind the maximum or the nodes.
+    The reference for each type is the largest node so far: a removed node may be added again, and no single
+    node may have enough of all types. For the same reason the size of the cluster, which is the maximum of
+    root, does not count. Without nodes the rule says nothing.
     """
 
     def obstacle(self, context: CheckContext, asking: Asking) -> reasons.SizeBound | None:
@@ -234,7 +234,7 @@ class _EverFits(Rule):
 
 
 class _HasPlaceTogether(Rule):
-    """The last search has found room for a whole gang (`gang_placement.py`)."""
+    """The last search has found room for the whole gang (`gang_placement.py`)."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> Blocker | None:
         blocker: Blocker | None = asking.group.blocker

@@ -138,7 +138,7 @@ class Cycle:
     # The regular pass
 
     def _inside(self, queue: Queue, ranking: Ranking[Any]) -> Decision | None:
-        """First decision in the queue, or in those of its applications that a user ranks, in key order."""
+        """First decision in the queue, or among those of its applications that a user ranks, in key order."""
         waiting = self._context.wakeups.waiting
         order = ranking if ranking.second is None else ranking.in_force
         while True:
@@ -249,7 +249,7 @@ class Cycle:
         return blocker
 
     def _want(self, group: AskGroup, over: Quota | None) -> None:
-        """Let asks that exceed a quota, or fit no node, wait for a remedy."""
+        """Register asks that exceed a quota, or fit no node, for a remedy."""
         for kind, remedy in self._remedies.items():
             if kind not in group.remedy_requests and remedy.helps(group, over):
                 self._context.escalation.want(group, kind, self._effort.now)
@@ -257,8 +257,8 @@ class Cycle:
     def _for_remedy(self, wants: AgedAsks) -> Decision | None:
         """The measure for the first ask that is old enough, or its blocker.
 
-        None if the request is paused, as for gang members that are bound to certain nodes, or if it is ranked
-        anew, as another ask is the first now.
+        None if the request is paused, as for gang members that are bound to certain nodes, or if the
+        request is ranked again because another ask is first now.
         """
         if wants.group.is_bound:
             self._context.wakeups.waiting.withdraw(wants)

@@ -1,7 +1,7 @@
-"""Escalation: deadlines of asks for remedies, and for another try (§§ 1.4, 8.5, 9.2).
+"""Escalation: deadlines of asks for remedies, and for retries (§§ 1.4, 8.5, 9.2).
 
-Each application has one heap of deadlines, and one timer of the partition for the earliest of them.
-An ask that its RM could not run has a timer of its own.
+Each application has one heap of deadlines, and one timer of the partition for the earliest of them. An ask
+that its RM could not run has a timer of its own.
 """
 
 from math import inf
@@ -39,7 +39,7 @@ class Escalation:
         self._timers.cancel(Timer(Due.TRY_AGAIN, request.ask.app_id, request.key))
 
     def want(self, group: AskGroup, kind: type[AgedAsks], now: float) -> None:
-        """Let asks of the group wait for a remedy; each qualifies once it is old enough."""
+        """Register asks of the group for a remedy; each qualifies once it is old enough."""
         if kind not in group.remedy_requests:
             wants = group.remedy_requests[kind] = kind(group, now)
             group.remedy_requests = dict(sorted(group.remedy_requests.items(), key=_step))
@@ -87,9 +87,9 @@ class Escalation:
         group.remedy_requests.clear()
 
     def start_afresh(self, group: AskGroup, now: float) -> None:
-        """Drop requests after a change of settings; the next try makes new ones.
+        """Drop requests after a change of settings; the next try creates new ones.
 
-        An open victim question to the RM stays open, and no ask waits for its answer.
+        An open question to the RM about victims stays open, but no ask waits for its answer.
         """
         for kind, wants in list(group.remedy_requests.items()):
             if wants.by_settings:

@@ -1,7 +1,7 @@
 """Packing: how many gang members of each kind are placed in each room, so that all are placed.
 
-A *room* is a node, or a set of nodes that takes whole bundles of members. A packing visits the rooms
-in order, and gives each room as many of the first kind as it takes, then of the second, and so on. If
+A *room* is a node, or a set of nodes that takes whole bundles of members. A packing visits the rooms in
+order, and puts as many members of the first kind as possible into each, then of the second, and so on. If
 members are left over, it backtracks. The first packing found is used.
 
 With one kind there is no backtracking. With several kinds the problem is NP-hard: `PackingEffort` bounds the
@@ -46,7 +46,7 @@ class PackingEffort:
         return self.looks + self.taken
 
     def spend(self, steps: int = 1) -> bool:
-        """Take more steps; False if fewer are left."""
+        """Spend steps of the budget; return False if too few are left."""
         if self.left < steps:
             self.is_spent = True
             return False
@@ -120,7 +120,7 @@ def _pack_straight(rooms: int, counts: Sequence[int], most: Most, steps: int) ->
 
 
 def _tails(rooms: int, kinds: int, most: Most) -> list[list[int]]:
-    """For each room, most members of each kind alone that this room and all later ones take together."""
+    """For each room the maximum members of each kind alone that this and all later rooms hold together."""
     tails = [[0] * kinds]
     for room in range(rooms - 1, -1, -1):
         after = tails[-1]
@@ -132,7 +132,7 @@ def _tails(rooms: int, kinds: int, most: Most) -> list[list[int]]:
 def _may_go_on(
     room: int, left: list[int], tails: list[list[int]], dead: set[tuple[int, tuple[int, ...]]]
 ) -> bool:
-    """True if this room and later ones may take the remaining members, as far as known."""
+    """True if this room and later ones may hold the remaining members; the bound is not exact."""
     if room == len(tails) - 1:
         return False
     rest = tails[room]
@@ -140,7 +140,7 @@ def _may_go_on(
 
 
 def slots_on(node: Node, ask_class: AskClass) -> int:
-    """Number of asks of the class that the node takes now, as far as known.
+    """Maximum number of asks of the class that the node has room for now.
 
     Unlike for a single ask, the RM is asked about a gang without `allocate`, as for a reservation: so both
     kinds of its answers count.
@@ -153,7 +153,7 @@ def slots_on(node: Node, ask_class: AskClass) -> int:
 
 
 def takes_reserved(node: Node, ask_class: AskClass, own: Items) -> bool:
-    """True if an ask may go to the node, of whose reserved amounts `own` are reserved for it."""
+    """True if an ask may use the node, on which `own` of the reserved amounts are reserved for it."""
     if node.takes(ask_class):
         return True
     if not node.open or node.refusal(ask_class) != RESERVED or node.results.get((ask_class, True)):
@@ -166,7 +166,7 @@ def takes_reserved(node: Node, ask_class: AskClass, own: Items) -> bool:
 
 
 def slots_beside(node: Node, classes: Sequence[AskClass], kind: int, picks: Sequence[int]) -> int:
-    """Number of asks of the kind's class that the node takes beside `picks` of the classes before it."""
+    """Number of asks of the kind's class that fit on the node beside `picks` of the previous classes."""
     ask_class = classes[kind]
     slots = slots_on(node, ask_class)
     if not slots or not any(picks):

@@ -1,10 +1,10 @@
 """Whole gangs: asks that are placed together get their nodes in one turn, or none does.
 
-These are all pending placeholders of an application, or the next unit of its gang
-(`model/apps/members.py`). The search groups the asks by ask group: each is one *kind*. In: an
-application with such asks. Out: a `GangPlacement`, which `handlers/gangs.py` books at
-once; a `NodeQuestion`, if the RM has to be asked and has not answered for all nodes of the placement; or the
-`Incomplete` or `NoPlace` that its groups are parked with.
+Its members are all pending placeholders of an application, or the next unit of its gang
+(`model/apps/members.py`). The search groups the asks by ask group: each is one *kind*. In: an application
+with such asks. Out: a `GangPlacement`, which `handlers/gangs.py` books at once; a `NodeQuestion`, if the RM
+has to be asked and has not answered for all nodes of the placement; or the `Incomplete` or `NoPlace` that
+its groups are parked with.
 
 `gang_sets.py` has the sets of nodes that are tried. A node counts only if the RM accepts it or has not
 answered yet; in a placement, the RM is asked about the latter first. So a refusal leads to another search,
@@ -56,7 +56,7 @@ NODES_OF_A_TRY: Final = 8
 
 
 class GangPlacement(NamedTuple):
-    """A decision: these asks go to these nodes, all of them in one turn."""
+    """A decision: nodes for these asks, all of which are placed in one turn."""
 
     leaf: Queue
     app: Application
@@ -64,7 +64,7 @@ class GangPlacement(NamedTuple):
 
 
 class MemberPlacement(NamedTuple):
-    """A decision: this ask of a gang that was placed before goes to this node, and uses this room."""
+    """A decision: a node and a reserved room for an ask of a gang that was placed before."""
 
     leaf: Queue
     app: Application
@@ -84,7 +84,7 @@ class GangSearch(Search):
     """
 
     def __init__(self, context: CheckContext, part: int, remedies: Remedies) -> None:
-        """Search in the partition of the context; a search examines about `part` new nodes at a time.
+        """Search in the partition of the context, about `part` new nodes at a time.
 
         Some of the remedies may be for gangs that found no room.
         """
@@ -95,7 +95,7 @@ class GangSearch(Search):
 
     @property
     def always(self) -> bool:
-        """True if all gangs are placed whole, and not only those that ask for it."""
+        """True if all gangs are placed whole, not only those that request it."""
         return any(remedy.is_for_gangs for remedy in self._remedies.values())
 
     def decide(
@@ -152,15 +152,15 @@ class GangSearch(Search):
         return blocker
 
     def _want(self, first: AskGroup, now: float) -> None:
-        """Let the gang wait for remedies, by the first of its groups."""
+        """Register the gang for remedies, by the first of its groups."""
         for kind, remedy in self._remedies.items():
             if self._context.may_hold and remedy.is_for_gangs:
                 self._context.escalation.want(first, kind, now)
 
     def _alone(self, app: Application, group: AskGroup) -> Node | None:
-        """The node of a unit of one ask without terms, as for an ask of no gang: a shortcut for most units.
+        """The node of a unit with one ask and no terms, found as for a single ask: a shortcut for most units.
 
-        None if anything stops it or might stop it, if the RM has to be asked, and if there are other groups.
+        None if a check blocks or might block it, if the RM has to be asked, and if there are other groups.
         """
         units = app.gang.units
         is_one = units is not None and units.wanted == 1 and app.gang.terms is None
@@ -213,7 +213,7 @@ class GangSearch(Search):
     def _member(self, leaf: Queue, app: Application, group: AskGroup) -> MemberPlacement | Blocker:
         """The node of a member: in the room reserved for its task group, or near its gang.
 
-        Without a node it is parked if it has to be there; else it may go to any node.
+        If there is none, a member that is bound to these nodes is parked; any other may use any node.
         """
         room = room_for(app, group.key[1])
         request = group.heap[0].request
@@ -241,9 +241,9 @@ class GangSearch(Search):
         return blocker
 
     def elsewhere(self, app: Application, request: Request) -> Node | Blocker:
-        """A node for a real ask that cannot have the node of its placeholder.
+        """Another node for a real ask that cannot use the node of its placeholder.
 
-        A member that is bound to certain nodes goes to one of these.
+        A member that is bound to certain nodes gets one of these.
         """
         terms: NodeTerms | None = app.gang.terms
         own = None if terms is None else terms.nodes_of(app)
@@ -253,7 +253,7 @@ class GangSearch(Search):
         return self._no_node(terms, app, request.group, None) if node is None else node
 
     def _near(self, room: MemberRoom, ask_class: AskClass) -> Node | None:
-        """The node of a reserved room, or the first of the nodes to which its ask may go."""
+        """The node of a reserved room, or the first of the nodes on which its ask may be placed."""
         own = room.node
         if own is not None and takes_reserved(own, ask_class, room.ask_class.items):
             return own
@@ -357,7 +357,7 @@ def planned(
 def _question(
     context: CheckContext, app: Application, places: Sequence[MembersOnNode]
 ) -> NodeQuestion | None:
-    """The question about the nodes for which the RM has given no answer; None if there are none."""
+    """The question about nodes without an answer of the RM; None if there are none."""
     unknown: dict[AskGroup, list[Node]] = {}
     for group, node, _ in places:
         if context.predicates.is_needed(group.ask_class, node, allocate=False):

@@ -1,7 +1,8 @@
 """Sets of nodes in which a whole gang is tried: all nodes, or those that an extension gives.
 
-All members go to nodes of one set, or none is placed. Within a set, nodes are taken in the partition's
-node order or another one, each filled before the next; the kind with the fewest slots in the set goes first.
+All members are placed on nodes of one set, or none is placed. Within a set, nodes are taken in the
+partition's node order or another one, each filled before the next; the kind with the fewest slots in the
+set goes first.
 
 The capacity of a node is given by the slots of each kind, and by `Beside`: now, or at a later time.
 """
@@ -60,11 +61,11 @@ class SetSearch(ABC):
 
     @abstractmethod
     def find(self) -> Picks | None:
-        """Nodes for all members in the best set that takes them; None if none does."""
+        """Members of a kind (an index) that must share one part of a set: `number` bundles of that size."""
 
     @abstractmethod
     def inside(self, key: Key) -> Picks | None:
-        """Nodes for all members in one set of `NodeSets.names`; None if they do not fit, as far as known."""
+        """Nodes for all members in one set of `NodeSets.names`; None if no packing is found."""
 
     @abstractmethod
     def lack(self, app_id: AppId) -> TogetherCheck:
@@ -116,7 +117,7 @@ class NodeSets(ABC):
         return [Bundle(kind, 1, count) for kind, count in enumerate(members)]
 
     def parts(self, key: Key) -> Sequence[Collection[Node]]:
-        """The parts of a set, each of which takes whole bundles."""
+        """The parts of a set; each bundle lies within one part."""
         return (self.nodes(key),)
 
     @abstractmethod
@@ -191,11 +192,11 @@ class NodeTerms(ABC):
     @property
     @abstractmethod
     def is_strict(self) -> bool:
-        """True if a member with a reserved room may not go to other nodes."""
+        """True if a member with a reserved room may use no other nodes."""
 
     @abstractmethod
     def sets(self, app: Application) -> NodeSets | str:
-        """Sets of nodes for the members that are placed together next, or the reason that there are none."""
+        """Sets of nodes for the members that are placed together next, or the reason why there are none."""
 
     @abstractmethod
     def nodes_of(self, app: Application) -> Sequence[Collection[Node]] | None:
@@ -203,13 +204,13 @@ class NodeTerms(ABC):
 
     @abstractmethod
     def no_node(self, app_id: AppId, room: MemberRoom | None) -> TogetherCheck:
-        """The reason that a member finds no node there, or near the room reserved for it."""
+        """The reason why a member finds no node in or near the room reserved for it."""
 
 
 def sets_for(app: Application, nodes: NodeBook, *, is_gang: bool = True) -> NodeSets | str:
-    """The sets of nodes for members of the gang, or the reason that there are none.
+    """The sets of nodes for members of the gang, or the reason why there are none.
 
-    A single ask, for which `is_gang` is false, may be on any node.
+    A single ask, for which `is_gang` is false, may use any node.
     """
     nodes.refusals_count = True
     terms: NodeTerms | None = app.gang.terms if is_gang else None

@@ -61,7 +61,7 @@ class SlotTable:
         self._rest: list[Node] = list(nodes.by_id.values())
 
     def catch_up(self, most: int) -> int:
-        """Fill a further part of at most `most` nodes, and read the changes; return how many were examined.
+        """Add at most `most` further nodes, and apply the changes; return the number of nodes examined.
 
         Raises:
             StillLooking: there are more nodes to examine.
@@ -124,6 +124,6 @@ class SlotTables:
         return table.slots
 
     def _forget_others(self, layout: object) -> None:
-        """Drop the tables of former layouts, which would keep removed nodes alive."""
+        """Drop the tables of former layouts, which would keep removed nodes in memory."""
         for old in [key for key in self._tables if key[1] is not None and key[1] is not layout]:
             del self._tables[old]

@@ -54,7 +54,7 @@ class Remedy(ABC):
 
     @property
     def is_postponed(self) -> bool:
-        """True if asks wait for the next turn, as it has used up its budget of this one."""
+        """True if asks wait for the next turn, because the budget of this one is spent."""
         return False
 
     @property

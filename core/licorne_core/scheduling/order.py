@@ -69,11 +69,11 @@ BEHIND_ALL: Final = 2**40
 
 
 def app_key(app: Application, leaf: Queue) -> Key:
-    """Sort key of an application in its leaf by the leaf's sort policy, in a fair one among those of its user
-    (spec § 5.2).
+    """Sort key of an application in its leaf by the leaf's sort policy; in a fair leaf, among those of its
+    user (spec § 5.2).
 
-    Its priority is the highest of its asks, plus its bonus if it has one. A gang that has its minimum
-    comes after all others.
+    Its priority is the highest of its asks, plus its bonus if any. A gang that has its minimum is ordered
+    after all other applications.
     """
     priority, submitted = -max(app.priorities.top, app.raised), app.submission_time
     settings, units = leaf.settings, app.gang.units
@@ -115,7 +115,7 @@ def fair_usage(app: Application, leaf: Queue) -> list[float]:
 
 
 def settle_priority(queue: Queue) -> None:
-    """Propagate a queue's changed priority upwards, until a parent's priority stays (§ 4.11)."""
+    """Propagate a queue's changed priority upwards, as long as the parent's changes too (§ 4.11)."""
     parent = queue.parent
     while parent is not None:
         now, before = queue.counts_as(queue.priorities.top), queue.counted_priority
@@ -157,7 +157,7 @@ Above = Queue | UserApps | Application
 
 
 def path_above(app: Application) -> Sequence[Queue | UserApps]:
-    """What is above an application, up to root."""
+    """The ancestors of an application, up to root."""
     lineage: Sequence[Queue] = app.leaf.lineage
     return lineage if app.peers is None else (app.peers, *lineage)
 
@@ -209,7 +209,7 @@ class PriorityPass(ABC, Generic[T]):
                 blocker.watch(item, self)
 
     def first(self, root: Queue, types: tuple[str, ...]) -> T:
-        """First ready item; there is one, and all keys are up to date."""
+        """First ready item; there must be one, and all keys must be up to date."""
         if self._new:
             for item in self._new:
                 self._enter(item, types)
@@ -250,13 +250,13 @@ class PriorityPass(ABC, Generic[T]):
         self.set_aside(item)
 
     def app_key_changed(self, app: Application) -> None:
-        """Rank the application anew in its leaf; its own items keep their ranking."""
+        """Rank the application again in its leaf; its own items keep their ranking."""
         ranking = self._rankings.get(app.leaf if app.peers is None else app.peers)
         if ranking is not None and app in ranking:
             ranking.put(app, app_key(app, app.leaf))
 
     def user_key_changed(self, apps: UserApps, leaf: Queue) -> None:
-        """Rank the applications of a user anew in their leaf."""
+        """Rank the applications of a user again in their leaf."""
         if apps in self._rankings:
             self._rankings[leaf].put(apps, apps.key)
 
@@ -266,7 +266,7 @@ class PriorityPass(ABC, Generic[T]):
             self._rankings[queue.parent].put(queue, key)
 
     def everything_changed(self) -> None:
-        """Derive all keys anew: even their form may have changed."""
+        """Recompute all keys: even their form may have changed."""
         self._rankings.clear()
         self._new = dict(self.ready)
 
@@ -321,7 +321,7 @@ class ReservedAsks(PriorityPass[Reservation]):
         return iter(self._holders)
 
     def next_ones(self, most: int) -> list[Reservation]:
-        """At most `most` reservations, which follow those of the last call in the ring."""
+        """At most `most` reservations, continuing in the ring after those of the last call."""
         part = list(islice(self._holders, most))
         for reservation in part:
             self._holders.move_to_end(reservation)
@@ -338,7 +338,7 @@ class ReservedAsks(PriorityPass[Reservation]):
         return self._holders.pop(reservation)
 
     def wake(self, items: Iterable[Reservation]) -> None:
-        """Make those of the reservations ready whose asks are pending."""
+        """Make those reservations ready whose asks are pending."""
         super().wake(item for item in items if self._holders[item].request.is_pending)
 
     def holder(self, reservation: Reservation) -> Holder:

@@ -56,7 +56,7 @@ class Predicates(ABC):
     def is_needed(self, ask_class: AskClass, node: Node, *, allocate: bool = True) -> bool:
         """True if the RM has to be asked before an ask of the class may be placed on the node.
 
-        Without `allocate`, before room there is reserved for the ask.
+        Without `allocate`, before room on it is reserved for the ask.
         """
 
     @abstractmethod

@@ -19,7 +19,7 @@ from licorne_core.values.ranking import Key
 class Replacement(NamedTuple):
     """A decision: the real ask replaces the placeholder, and runs on the node.
 
-    `elsewhere`: the ask takes room other than the placeholder's, usually on another node.
+    With `elsewhere` the ask uses other room than the placeholder's, usually on another node.
     """
 
     app: Application
@@ -47,7 +47,7 @@ class ReplacingApps(PriorityPass[Application]):
         self._watched: dict[Application, tuple[Node, ...]] = {}
 
     def path_up(self, item: Application) -> Sequence[Above]:
-        """The application's leaf, before it in a fair one those of its user, and the queues above."""
+        """The application's leaf and the queues above it, preceded in a fair leaf by the leaf's user."""
         return path_above(item)
 
     def key(self, item: Application) -> Key:
@@ -74,7 +74,7 @@ class ReplacingApps(PriorityPass[Application]):
                 self._refused.setdefault(node, {})[app] = None
 
     def wake_on(self, node: Node) -> bool:
-        """Wake applications that wait for a change of the node; True if there were any."""
+        """Wake applications that wait for a change of the node; return True if there were any."""
         waiting = self._refused.get(node)
         if not waiting:
             return False

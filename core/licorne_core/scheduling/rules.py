@@ -171,9 +171,9 @@ def in_order(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def by_interests(rules: Iterable[Rule]) -> tuple[int, Mapping[int, tuple[Rule, ...]]]:
-    """The rules that the pass evaluates, by the interests of an ask; and all bits that make a difference.
+    """The rules that the pass evaluates, by the interests of an ask; and all bits that affect the choice.
 
-    A rule that an ask cannot break is left out, so that it costs such asks nothing.
+    A rule that an ask cannot violate is left out, so that it costs such asks nothing.
     """
     tried = [rule for rule in rules if rule.parks and not rule.found_by_search]
     differ = RESERVED

@@ -25,13 +25,13 @@ class Position(IntEnum):
 
 
 class Stage(ABC):
-    """A part of the pass beside the queues. It is called only while something is `ready`."""
+    """A stage of the pass beside the queues. It is called only while `ready` has items."""
 
     gangs: GangSearch
     """The search for gangs of the pass; set before the first turn."""
 
     def __init__(self, context: CheckContext, position: Position, ready: Sized) -> None:
-        """Act in the partition of the context. `ready` is empty while there is nothing to do."""
+        """Act in the partition of the context. `ready` is empty while there is no work."""
         self.context = context
         self.position = position
         self.ready = ready
@@ -45,7 +45,7 @@ class Stage(ABC):
 
 
 class Claimed(Stage):
-    """Asks with a claim: they are placed, or their claim is planned anew."""
+    """Asks with a claim: they are placed, or their claim is planned again."""
 
     def __init__(self, context: CheckContext) -> None:
         """Act in the partition of the context."""

@@ -1,6 +1,6 @@
 """The features that every partition has, each in a folder of its own (see `licorne_core/features.py`).
 
-They take part at the same points as extensions, and the kernel names none of them either. But they cannot be
+They use the same hook points as extensions, and the kernel names none of them either. But they cannot be
 left out: the states of requests depend on them (`model/apps/requests.py`), and the interface si.v1 promises
 them. They may import all of the kernel, and extensions may import them.
 

@@ -18,8 +18,8 @@ NO_TAGS: Mapping[str, str] = {}
 class Shape:
     """Resources and required node of an ask. Asks of one shape fit the same nodes.
 
-    Where an extension holds room for later starts, that is free to asks that end before. There the declared
-    `runtime`, in seconds, is a part of the shape. It is infinite elsewhere, and without a declared one.
+    Where an extension holds room for later starts, asks that end before may use it. There the declared
+    `runtime`, in seconds, is a part of the shape. It is infinite without an extension or a declaration.
     """
 
     __slots__ = ("_hash", "has_negative", "items", "required_node", "resources", "runtime")
@@ -36,7 +36,7 @@ class Shape:
         self._hash = hash((self.items, required_node, runtime))
 
     def __hash__(self) -> int:
-        """Precomputed, as each ask looks up its shape."""
+        """Precomputed, because each ask looks up its shape."""
         return self._hash
 
     def __eq__(self, other: object) -> bool:
@@ -65,8 +65,8 @@ class Shape:
 class AskClass:
     """Shape and predicate of an ask: asks of one class fit the same nodes.
 
-    With a predicate the RM decides about nodes; its answers are equal for equal texts. Creators of many asks
-    share one object among asks of equal resources.
+    With a predicate the RM decides about nodes; its answers are equal for equal texts. Creators of many
+    asks share one object among asks of equal resources.
     """
 
     __slots__ = ("_hash", "items", "predicate", "required_node", "runtime", "shape")
@@ -284,9 +284,9 @@ NO_REASON = HolderReason("", "", {})
 class QueueReservations:
     """Reservations of one queue's asks on nodes that were refused to another ask.
 
-    `nodes` is the number of these nodes, `idle` the number of those with an idle reservation. `kept` is
-    the sum of the reserved amounts; on a node with very many, the first reservations count. `reason`
-    is the reason of one reservation, an idle one if any.
+    `nodes` is the number of these nodes, `idle` the number of those with an idle reservation. `kept` is the
+    total of the reserved amounts; on a node with very many, the first reservations count. `reason` is the
+    reason of one reservation, an idle one if any.
     """
 
     queue: QueuePath

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 
 class Histogram:
-    """Number of values up to each bound, and their sum."""
+    """Number of values up to each bound, and their total."""
 
     __slots__ = ("_counts", "bounds", "total")
 

@@ -202,7 +202,7 @@ class Acl:
 
 
 def without_blanks_at_commas(text: str) -> str:
-    """The access list without blanks at commas: such a blank would begin the groups by mistake."""
+    """The access list without blanks at commas: such a blank would separate users from groups by mistake."""
     before, *behind = text.split(",")
     for part in behind:
         before = f"{before.rstrip()},{part.lstrip()}"

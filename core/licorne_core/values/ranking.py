@@ -94,7 +94,7 @@ class Ranking(Generic[T]):
         return second.ranking if second is not None and second.leads else self
 
     def orders(self) -> "tuple[Ranking[T], ...]":
-        """This ranking, and that of the second order if there is one."""
+        """This ranking, and its second order if there is one."""
         return (self,) if self.second is None else (self, self.second.ranking)
 
     def clear(self) -> None:
@@ -110,7 +110,7 @@ class Ranking(Generic[T]):
         self.improved = []
 
     def __len__(self) -> int:
-        """Number of items, those set aside included."""
+        """Number of items, including those set aside."""
         return len(self._places)
 
     def __contains__(self, item: T) -> bool:
@@ -155,7 +155,7 @@ class Ranking(Generic[T]):
             heapify(self._heap)
 
     def rekey(self, item: T, key: Key) -> None:
-        """Give a ranked item another key; one that is set aside stays so."""
+        """Change the key of a ranked item; an item that is set aside remains so."""
         place = self._places[item]
         if place.active:
             self.put(item, key)
@@ -167,7 +167,7 @@ class Ranking(Generic[T]):
                 self._note_improved(place)
 
     def items(self) -> list[T]:
-        """All items, those set aside included, in any order."""
+        """All items, including those set aside, in any order."""
         return list(self._places)
 
     def _note_improved(self, place: _Place) -> None:
@@ -230,7 +230,7 @@ class Ranking(Generic[T]):
         return None
 
     def ordered(self) -> list[T]:
-        """All items by key, those set aside included."""
+        """All items by key, including those set aside."""
         return [entry.item for entry in sorted([place.show() for place in self._places.values()])]
 
     def in_order(self) -> Iterator[T | None]:

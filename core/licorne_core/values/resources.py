@@ -102,7 +102,7 @@ def min_undefined(left: Resources, right: Resources) -> dict[str, int]:
 def charge(total: dict[str, int], items: Items) -> None:
     """Add to a running total in place.
 
-    Running totals need no saturation: a command that would take one beyond int64 is refused first
+    Running totals need no saturation: a command that would raise one beyond int64 is refused first
     (`handlers.bounds`).
     """
     for name, value in items:
@@ -154,7 +154,7 @@ def _in_unit(name: str, amount: int) -> str:
 
 
 def _rounded(value: float) -> str:
-    """At most one decimal."""
+    """The value rounded to at most one decimal."""
     return f"{value:.1f}".removesuffix(".0")
 
 

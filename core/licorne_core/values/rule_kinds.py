@@ -101,10 +101,10 @@ def _no_parameters(_value: str) -> Mapping[str, str]:
 class RuleKind:
     """A kind of placement rule; `name` is that of the configuration in lower case.
 
-    `part` makes the rule's part of the path from the application and the rule's `value`; None if the
-    rule does not match. `value_names` is the meaning of `value`; empty for a kind without a value.
-    `fixed` makes the part from the value alone, for a kind that does not depend on the application:
-    its paths are checked when the configuration is read. `parameters` makes the fields in REST.
+    `part` derives the rule's part of the path from the application and the rule's `value`; None if the rule
+    does not match. `value_names` is the meaning of `value`; empty for a kind without a value. `fixed` makes
+    the part from the value alone, for a kind that does not depend on the application: its paths are checked
+    when the configuration is read. `parameters` makes the fields in REST.
     """
 
     name: str

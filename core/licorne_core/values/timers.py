@@ -116,9 +116,9 @@ class Timers(Generic[T]):
 
 
 class Clock(Generic[T]):
-    """Deadlines of things of one kind, and a timer of their partition for the first of them.
+    """Deadlines of objects of one kind, and a timer of their partition for the first of them.
 
-    Always true: the timer is set to the first deadline, except while due things are taken.
+    Always true: the timer is set to the first deadline, except while due objects are processed.
     """
 
     __slots__ = ("_deadlines", "_timer", "_timers")

@@ -1,4 +1,4 @@
-"""Windows of time, aligned to the calendar of UTC: they begin and end at the same moments everywhere."""
+"""Windows of time, aligned to the calendar of UTC: they begin and end everywhere at the same time."""
 
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -57,7 +57,7 @@ def _month(day: int) -> Span:
 def _first_day(number: int) -> int:
     """The first day of a month, both counted from 1970.
 
-    The year is taken to begin in March, so that a leap day is its last day.
+    The year is counted from March, so that a leap day is its last day.
     """
     year, month = divmod(1970 * 12 + number - 2, 12)
     leaps = year // 4 - year // 100 + year // 400

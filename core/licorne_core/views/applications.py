@@ -76,8 +76,8 @@ _of = Of[Application, Partition]()
 class TaskGroupReport:
     """The placeholders of one task group (spec § 6.4), `count` in all.
 
-    `replaced` counts those replaced by real allocations, `timed_out` those that ended otherwise or
-    are being stopped. `min_resource` is the size of the first placeholder.
+    `replaced` counts those replaced by real allocations, `timed_out` those that ended in another way or are
+    being stopped. `min_resource` is the size of the first placeholder.
     """
 
     name: str
@@ -176,9 +176,9 @@ class AppViews(PartitionViews):
         return _app_report(_find(owner, app_id), owner)
 
     def asks(self, partition: PartitionName, app_id: str) -> Iterator[AskReport | None]:
-        """All asks of one application in order, each read in its turn.
+        """All asks of one application in order, each read when it is yielded.
 
-        There is a None wherever the reader may pause: if there are very many, they are sorted in parts.
+        None marks a possible pause of the reader: a large list is sorted in parts.
         """
         owner = self._registry.partition(partition)
         return _asks(owner, _find(owner, app_id))
@@ -201,7 +201,7 @@ class AppViews(PartitionViews):
     def allocations(self, partition: PartitionName, app_id: str) -> Iterator[AllocationReport | None]:
         """All allocations of one application that were reported to the RM.
 
-        There is a None wherever the reader may pause, as there may be very many asks among them.
+        None marks a possible pause of the reader, as there may be very many asks among them.
         """
         owner = self._registry.partition(partition)
         return _allocations(owner, _find(owner, app_id))
@@ -219,7 +219,7 @@ class AppViews(PartitionViews):
     def explain(self, partition: PartitionName, app_id: str, key: str = "") -> Iterator[Explanation | None]:
         """Explain a pending ask, or the outcome of one; victims of preemption are recorded for long.
 
-        There is a None wherever the reader may pause, and the explanation at the end.
+        None marks a possible pause of the reader; the explanation is the last item.
         """
         owner = self._registry.partition(partition)
         app = owner.applications.get(AppId(app_id))
@@ -239,7 +239,7 @@ class AppViews(PartitionViews):
     ) -> Iterator[PreemptionRecord]:
         """Victims of preemption, the latest first: all, or those of an application or of a key.
 
-        With `before`, only those with lower numbers. Each is read in its turn.
+        With `before`, only those with lower numbers. Each is read when it is yielded.
         """
         return self._registry.partition(partition).ledger.latest(app_id, key, before=before)
 

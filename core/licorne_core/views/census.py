@@ -1,7 +1,7 @@
 """Census of a partition: applications by state, and their asks by obstacle.
 
-The rules for whole applications are evaluated anew. For a parked ask its blocker gives the rule
-that stops it, unless it can never start; an ask without a blocker waits for its turn.
+The rules for whole applications are evaluated again. For a parked ask its blocker determines the rule that
+blocks it, unless it can never start; an ask without a blocker waits for its turn.
 """
 
 from collections import Counter
@@ -150,7 +150,7 @@ def _waiting(partition: Partition, app: Application) -> Iterator[tuple[str, int,
 
 
 def _counted_for(app: Application) -> list[tuple[str, str]]:
-    """The user of an application, and the group that it counts for if there is one."""
+    """The user of an application, and the group for which it counts if there is one."""
     user = ("user", app.user.user)
     return [user, ("group", app.group)] if app.group else [user]
 

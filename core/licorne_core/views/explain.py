@@ -47,8 +47,8 @@ ROUNDS = 5
 def explain(partition: Partition, app: Application, key: str) -> Iterator[Explanation | None]:
     """Explain an ask, or for an empty key the first waiting ask; raises NotFound.
 
-    A None comes before the explanation wherever the reader may pause. Later changes may be missed,
-    but an ask that is explained as pending is still pending.
+    None marks a possible pause of the reader; the explanation is the last item. Later changes may be
+    missed, but an ask that is explained as pending is still pending.
     """
     for _ in range(ROUNDS):
         request = yield from _request(app, key)
@@ -157,7 +157,7 @@ def asks_ahead(app: Application, place: AskPlace) -> Generator[None, None, int]:
 
 
 def _places(group: AskGroup) -> list[AskPlace]:
-    """Places of the asks of a group, and of asks that have left it."""
+    """Positions of the asks of a group, and of asks that have left it."""
     return [group.first()] if group.waiting == 1 else group.heap.copy()
 
 
@@ -221,7 +221,7 @@ def obstacle_to_all(context: CheckContext, app: Application) -> "Obstacle | None
 
 
 class Obstacle(NamedTuple):
-    """The first check that fails, without its operands: making those takes ten times as long."""
+    """The first check that fails, without its operands, which would take ten times as long."""
 
     code: str
     subject: str

@@ -96,7 +96,7 @@ def record_of(partition: Partition, request: Request) -> PreemptionRecord | None
 
 
 def _losses(record: PreemptionRecord) -> str:
-    """Work that a victim lost, and what the next one would have lost; empty where neither is known."""
+    """Work that a victim lost, and the loss of the next candidate; empty if neither is recorded."""
     if record.spared is None and record.checkpoint is None:
         return ""
     lost = f"; it lost {record.lost:.0f} s of work"

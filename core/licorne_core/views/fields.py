@@ -56,7 +56,7 @@ class Of(Generic[S, C]):
     def added(
         self, report: str, points: Callable[[S, C], Any], now: Callable[[C], float] | None = None
     ) -> Mapping[str, Any]:
-        """The field `extended`: those that features add to the report, as their `reports.py` say."""
+        """The value of the field `extended`: the fields added by features in their `reports.py`."""
 
         @cache
         def those() -> list[tuple[str, Added]]:
@@ -108,7 +108,7 @@ def _made(arguments: str, lines: list[str], known: dict[str, Any]) -> Any:
 
 
 def types_of(report: type) -> dict[str, Any]:
-    """Types of the fields, with those of features; None where a compiled class lacks them."""
+    """Types of the fields, including those of features; None where a compiled class lacks them."""
     hints = get_type_hints(report, include_extras=True)
     found: dict[str, Any] = {}
     for item in fields(report):
@@ -124,7 +124,7 @@ def renamed(
     make: Callable[..., T],
     optional: Sequence[str] = (),
 ) -> Callable[[R], T]:
-    """The function that gives a report to `make` under other names.
+    """The function that passes the fields of a report to `make` under other names.
 
     `units` has conversions by types of fields. Names in `optional` are left out for empty values.
 

@@ -22,9 +22,9 @@ from licorne_core.views.partitions import InOrder, PartitionViews
 
 
 class StayReport(NamedTuple):
-    """Time at which a noticed allocation will be preempted, in unix seconds, and for which ask.
+    """The planned stop of a noticed allocation, in unix seconds, and its beneficiary.
 
-    For a lowered maximum there is only the queue.
+    For a lowered maximum the beneficiary is the queue alone.
     """
 
     deadline: float
@@ -103,7 +103,7 @@ _of = Of[Node, Partition]()
 
 
 def _shown(read: Callable[[Node], Resources]) -> Callable[[Node, Partition], Resources]:
-    """Amounts of a node without the floating types, of which each node offers more than any ask wants."""
+    """Amounts of a node without the floating types, which every node has in excess of any ask."""
     return lambda node, here: dict(here.rm.core.floating.shown(read(node)))
 
 
@@ -152,7 +152,7 @@ class NodeViews(PartitionViews):
     def allocations_on(self, partition: PartitionName, node_id: str) -> Iterator[AllocationReport | None]:
         """All allocations on a node that were reported to the RM, see `AllocationReport`.
 
-        There is a None wherever the reader may pause.
+        None marks a possible pause of the reader.
         """
         owner = self._registry.partition(partition)
         return _allocations_on(owner, _find(owner, node_id))
@@ -166,16 +166,16 @@ class NodeViews(PartitionViews):
     ) -> Iterator[ReservationReport | None]:
         """All reservations by node id and then by time, from the node `start` on.
 
-        Each node is read in its turn. There is a None wherever the reader may pause.
+        Each node is read when it is yielded. None marks a possible pause of the reader.
         """
         return _reservations(self._registry.partition(partition), start)
 
     def reservations_on(
         self, partition: PartitionName, node_id: str, *, reasoned: bool = True
     ) -> Iterator[ReservationReport | None]:
-        """Reservations of one node by time, each read in its turn; `reasoned` adds the reasons.
+        """Reservations of one node by time, each read when it is yielded; `reasoned` adds the reasons.
 
-        There is a None wherever the reader may pause.
+        None marks a possible pause of the reader.
         """
         owner = self._registry.partition(partition)
         return _reservations_on(owner, _find(owner, node_id), reasoned=reasoned)

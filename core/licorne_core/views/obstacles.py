@@ -1,7 +1,7 @@
 """The obstacle of an application's first ask, cheap enough for lists of very many applications.
 
-Codes come from the census: the rules for whole applications are evaluated anew, and a parked ask has a
-blocker. Texts need the operands, so they cost more and are made only for displayed rows.
+Codes are those of the census: the rules for whole applications are evaluated again, and a parked ask has a
+blocker. Texts need the operands, so they cost more and are computed only for displayed rows.
 """
 
 from collections.abc import Iterator

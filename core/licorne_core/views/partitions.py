@@ -35,7 +35,7 @@ class InOrder(Generic[Name]):
     """Number of all names, fitting or not."""
 
     def __init__(self, names: Iterable[Name], fits: Callable[[Name], bool] | None = None) -> None:
-        """Take the names for which `fits` is True, or all."""
+        """Use the names for which `fits` is True, or all."""
         self._names = list(names)
         self._fits = fits
         self.count = len(self._names)
@@ -209,21 +209,21 @@ class PartitionViews:
     def reasons(self, partition: PartitionName) -> Iterator[WaitingAsks | None]:
         """All waiting asks by queue, first failing check and its subject.
 
-        There is a None wherever the reader may pause. Later changes may be missed.
+        None marks a possible pause of the reader. Later changes may be missed.
         """
         return waiting_asks(self._registry.partition(partition))
 
     def metered(self, partition: PartitionName, now: float) -> Iterator[Metered | None]:
         """Usage of each queue, user and group up to now (unix seconds).
 
-        There is a None wherever the reader may pause. Usage that is missed then is in the next report.
+        None marks a possible pause of the reader. Usage that is missed is in the next report.
         """
         return _metered(self._registry.partition(partition).meter, now)
 
     def memory(self, rm_id: RmId) -> Iterator[tuple[PartitionName, Kept] | None]:
-        """State that each partition of an RM retains for a later one of its name; dropped partitions too.
+        """State that each partition of an RM, or a dropped one, retains for a later partition of its name.
 
-        There is a None wherever the reader may pause. Nothing for an unknown RM.
+        None marks a possible pause of the reader. An unknown RM has no state.
         """
         rm = self._registry.rms.get(rm_id)
         if rm is None:
@@ -246,9 +246,10 @@ class PartitionViews:
         return None if rm is None else standing(rm, partition, app_id, key)
 
     def listed(self, name: str, partition: PartitionName, *given: Any) -> Iterator[Any]:
-        """A list that an extension reports of a partition, or of `given` things. Later changes may be missed.
+        """A list that an extension reports of a partition, or of the objects in `given`. Later changes may
+        be missed.
 
-        There is a None wherever the reader may pause.
+        None marks a possible pause of the reader.
         """
         return lists()[name](self._registry.partition(partition), *given)
 

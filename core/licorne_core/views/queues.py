@@ -161,9 +161,9 @@ class QueueViews(PartitionViews):
         return (None if name is None else QueuePath(f"{queue.path}.{name}") for name in names)
 
     def level_by_level(self, partition: PartitionName) -> Iterator[QueuePath | None]:
-        """Paths of all queues, level by level, and of one parent by name.
+        """Paths of all queues, level by level, and below one parent by name.
 
-        There is a None wherever the reader may pause. A queue may have been removed when it is read.
+        None marks a possible pause of the reader. A queue may have been removed when it is read.
         """
         return level_by_level(self._registry.partition(partition).tree.root)
 
@@ -184,7 +184,7 @@ class QueueViews(PartitionViews):
     def usages(
         self, partition: PartitionName, kind: str, names: Iterable[str | None]
     ) -> Iterator[UsageReport | None]:
-        """Usage of several names, each read in its turn; a removed name is left out."""
+        """Usage of several names, each read when it is yielded; a removed name is left out."""
         for name in names:
             yield None
             if name is not None:

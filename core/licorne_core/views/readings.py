@@ -51,7 +51,7 @@ class Numbers(NamedTuple):
 
 
 class LargeQueue(NamedTuple):
-    """A queue, with its used and wanted amounts relative to its partition."""
+    """A queue, with its used and requested amounts relative to its partition."""
 
     size: float
     partition: PartitionName
@@ -59,7 +59,7 @@ class LargeQueue(NamedTuple):
 
 
 class PartitionReading(NamedTuple):
-    """A partition in sum; its amounts are running totals of the core, as those of queues are."""
+    """Totals of a partition; its amounts are running totals of the core, like those of queues."""
 
     capacity: Resources
     allocated: Mapping[str, int]
@@ -106,9 +106,9 @@ class ReadingViews(PartitionViews):
         return tuple(self._registry.partition(partition).holds)
 
     def below_guarantee(self, partition: PartitionName) -> Iterator[QueuePath | None]:
-        """The queues below their guarantee of a type for which asks in them wait.
+        """The queues below their guarantee of a type that waiting asks in them request.
 
-        There is a None wherever the reader may pause.
+        None marks a possible pause of the reader.
         """
         return _below_guarantee(self._registry.partition(partition).tree.root)
 
@@ -134,7 +134,7 @@ class ReadingViews(PartitionViews):
         return iter(()) if app is None else map(_request, app.requests.values())
 
     def seconds_lost(self, partition: PartitionName, app_id: AppId, key: AllocationKey, now: float) -> float:
-        """Seconds of work that would be lost if an allocation was stopped now; 0.0 if there is none."""
+        """Seconds of work that would be lost if an allocation was stopped now; 0.0 if it does not exist."""
         app = self._active(partition, app_id)
         request = None if app is None else app.requests.get(key)
         if request is None or request.allocation is None:

@@ -1,7 +1,7 @@
-"""Why asks wait: all asks of a partition by queue, by the first check that stops them, and by its subject.
+"""Why asks wait: all asks of a partition by queue, by the first check that blocks them, and by its subject.
 
-The rules are evaluated for each group of asks, so that the reason of an ask is the one that its
-explanation gives. The census, which every scrape makes, uses what the scheduler found last.
+The rules are evaluated for each group of asks, so that the reason of an ask is the one in its explanation.
+The census, which every scrape reads, uses the last results of the scheduler.
 """
 
 from collections import Counter
@@ -128,7 +128,7 @@ def _add(rows: dict[_Row, _Sum], alike: _Alike, found: Obstacle | None, cause: s
 
 
 def _of_application(partition: Partition, app: Application) -> Iterator[_Alike | None]:
-    """The waiting asks of an application, those with a reservation or a claim one by one."""
+    """The waiting asks of an application, those with a reservation or a claim individually."""
     context = partition.check_context
     if app.assumed_count or app.replacing_count:
         yield from _placed_soon(app)
@@ -191,7 +191,7 @@ def _first(group: AskGroup) -> str:
 def _add_those_at_nodes(
     partition: Partition, classes: dict[_Wanted, list[_Alike]], rows: dict[_Row, _Sum]
 ) -> Iterator[None]:
-    """Add the asks that only nodes can stop: each class is compared once with each node.
+    """Add the asks that only nodes can block: each class is compared once with each node.
 
     If there are very many classes and nodes, each class is compared with a part of the nodes, evenly spread.
     Then the state of the scheduler decides whether there is a node.

@@ -371,7 +371,7 @@ def victim_of(stopped: Stopped) -> PlannedVictim:
 
 
 def _all_of(partition: Partition) -> Iterator[PlannedVictim]:
-    """All allocations in a partition that the RM knows."""
+    """All allocations in a partition that were reported to the RM."""
     for app in partition.applications.values():
         for request in app.booked():
             if request.allocation is not None and request.state is not RequestState.ASSUMED:

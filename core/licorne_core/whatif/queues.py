@@ -129,7 +129,7 @@ class Excess(NamedTuple):
     applications: int
 
     def is_within(self, other: "Excess") -> bool:
-        """True if no part exceeds that of the other."""
+        """True if no amount exceeds that of the other."""
         return self.applications <= other.applications and not exceeds(self.amounts, other.amounts)
 
 
@@ -209,7 +209,7 @@ OVER_MAX = "over its maximum"
 
 
 class ComparedQueue(NamedTuple):
-    """A queue at one time."""
+    """A queue at one point in time."""
 
     values: Mapping[str, str]
     applications: int
@@ -302,7 +302,7 @@ def _kinds(queue: PlannedQueue) -> Iterator[str]:
 
 
 def _values(partition: Partition, queue: Queue) -> dict[str, str]:
-    """Settings of a queue, as a configuration spells them. Root has those of its partition as well."""
+    """Settings of a queue in the form of a configuration. Root includes those of its partition."""
     values = {
         "state": queue.state.value,
         "kind": "leaf" if queue.is_leaf else "parent",

@@ -1,9 +1,10 @@
 """Trials for a waiting ask: changes with which it starts at once, as the copied core decides.
 
 A search finds changes step by step: the first obstacle is removed, the core decides, and the next obstacle
-follows. A maximum is raised by what is missing. If others then take that room, the maximum is removed, and
-what the queue uses when the ask starts is the maximum that is needed. For a lack of nodes, one node is freed
-or added. The search leaves a changed copy, so its changes are confirmed on another one, all at once.
+follows. A maximum is raised by the missing amounts. If other asks then use that room, the maximum is
+removed, and the queue's usage at the start of the ask is the maximum that is needed. For a lack of nodes,
+one node is freed or added. The search leaves a changed copy, so its changes are confirmed on another one,
+all at once.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -127,7 +128,7 @@ class _Copy:
         return len(self._rehearsal.placed)
 
     def used_since(self, quota: Quota, begin: int) -> dict[str, int]:
-        """What has started in the quota from a place in the order on, up to the ask."""
+        """The asks started in the quota from a position in the order on, up to the ask."""
         used: dict[str, int] = {}
         for made in self._rehearsal.placed[begin : self._at + 1]:
             app = self.partition.applications.get(made.allocation.ask.app_id)
@@ -204,7 +205,7 @@ class _Search:
         """Changes whose quota has no bound any more, with the asks started and the amounts used before."""
 
     def found(self) -> StartTrial:
-        """The changes with which the ask has started, or those that were not enough."""
+        """The changes with which the ask has started, or the insufficient ones."""
         copy = self._copy
         while not copy.run():
             check = _first_failing(copy.partition, copy.app, copy.request)
@@ -215,7 +216,7 @@ class _Search:
         return copy.trial([self._needed(at) for at in range(len(self._changes))])
 
     def _step(self, check: Check) -> Callable[[], None] | None:
-        """What is done about a check that fails; None for nothing."""
+        """The change that removes a failing check; None if there is none."""
         if isinstance(check, NodesCheck) or (isinstance(check, QueueCheck) and check.is_root):
             if any(change.kind in (FREED_NODE, NEW_NODE) for change in self._changes):
                 return None
@@ -315,7 +316,7 @@ def _name(quota: Quota) -> str:
 
 
 def _can_be_freed(node: Node, ask_class: AskClass) -> bool:
-    """True if the ask may go to the node once the allocations there have ended."""
+    """True if the ask may be placed on the node once all allocations on it have ended."""
     if ask_class.required_node not in (None, node.node_id) or node.is_refused(ask_class):
         return False
     if not node.schedulable and ask_class.required_node is None:
@@ -331,7 +332,7 @@ def _cost(node: Node) -> tuple[bool, int, str]:
 
 
 def _likeness(node: Node, items: Items) -> tuple[int, tuple[int, ...], str]:
-    """Greatest for the node that has most of the wanted types in full, and most of them."""
+    """Sort key: greatest for the node with most of the requested types, and the largest amounts."""
     amounts = [node.capacity.get(name, 0) for name, _ in items]
     enough = sum(have >= value for have, (_, value) in zip(amounts, items, strict=True))
     return enough, tuple(amounts), node.node_id

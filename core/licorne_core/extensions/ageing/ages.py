@@ -53,7 +53,7 @@ class Ages:
         )
 
     def follow(self, top: int, now: float) -> None:
-        """Derive all anew at unix seconds `now`; `top` is the highest priority of the requests."""
+        """Recompute all ages at unix seconds `now`; `top` is the highest priority of the requests."""
         heap = self._heap
         while heap and not heap[0][1].is_pending:
             heappop(heap)

@@ -31,7 +31,7 @@ class Autoscaler(Extension):
             self.timers.set(TIMER, now + self.context.tuning.inspection_time)
 
     def inspect(self, firing: Firing) -> None:
-        """Do one part of the scan; the next part follows in the next tick.
+        """Do one step of the scan; the next one follows in the next tick.
 
         An ask that is found counts as reported even if the RM does not want reports, because the
         views show it.

@@ -1,4 +1,4 @@
-"""Deadline of a scan: runs it part by part."""
+"""Deadline of a scan: runs it step by step."""
 
 from typing import Final
 

@@ -28,7 +28,7 @@ _Size = tuple[int, Shape, dict[QueuePath, int]]
 def outstanding(partition: Partition) -> Iterator[OutstandingShape | None]:
     """Outstanding asks by size, the most frequent first. Later changes may be missed.
 
-    There is a None wherever the reader may pause.
+    None marks a possible pause of the reader.
     """
     return outstanding_shapes(scan(partition.tree.root, judged_of(partition).results))
 

@@ -61,7 +61,7 @@ class Inspection(Job):
     """A scan for unreported outstanding asks, which marks them as reported."""
 
     def __init__(self, root: Queue, results: PredicateResults, now: float) -> None:
-        """Begin a scan of a partition's queues."""
+        """Begin a scan of the queues of a partition."""
         self.states: list[ContainerState] = []
         """Found asks, which the caller removes."""
         self._found = scan(root, results)
@@ -94,7 +94,7 @@ class _Rooms:
         self._left: dict[Quota, dict[str, int]] = {}
 
     def take(self, quotas: Iterable[Quota], items: Items, wanted: int) -> int:
-        """Take room for at most `wanted` asks of one size; returns the number that fits."""
+        """Reserve headroom for at most `wanted` asks of one size; return the number that fits."""
         bounds = [self._room(q) for q in quotas if q.max is not None and q is not self._root]
         for room in bounds:
             for name, value in items:
@@ -140,9 +140,9 @@ def _applications(leaf: Queue) -> Iterator[Application | None]:
 
 
 def _groups(app: Application, results: PredicateResults) -> Iterator[AskGroup | None]:
-    """Groups without a required node that were tried and fit no node, in order.
+    """Groups without a required node that fit no node at the last try, in order.
 
-    Groups of a class with unanswered predicate checks are left out: their nodes were not refused.
+    Groups of a class with unanswered predicate checks are left out: the RM has not refused their nodes.
     """
     if not app.pending_count:
         return

@@ -49,7 +49,7 @@ class BackOffs(Extension):
         return stopped_meanwhile(app, partial(is_stopped, self.context)) if leaf.interests & self.bit else ()
 
     def pauses(self, leaf: Queue, app: Application, found: AskPlace | None, now: float) -> Blocker | None:
-        """Start a back-off if enough asks found no node; asks that wait for the RM leave that undecided."""
+        """Start a back-off if enough asks found no node; pending answers of the RM postpone the decision."""
         if not leaf.interests & self.bit:
             return None
         threshold: int = leaf.settings.of(self.name)

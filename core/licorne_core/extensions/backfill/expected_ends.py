@@ -74,7 +74,7 @@ def extended(end: float, now: float) -> float:
 
 
 class Forecast(NamedTuple):
-    """A node over time: what is free `now`, apart from planned room, and expected ends, in order.
+    """Free amounts of a node over time: those `now`, apart from planned room, and expected ends in order.
 
     It is valid before `until` and, if it depends on learnt runtimes, while their version is `learnt`.
     """
@@ -121,7 +121,7 @@ class ExpectedEnds:
         self._read = changed.count
 
     def forget(self, node: Node) -> None:
-        """Drop a node that was removed or is read anew."""
+        """Drop a node that was removed or has to be read again."""
         known = self._forecasts.pop(node, None)
         self.undeclared -= known is not None and known.learnt != _DECLARED
 

@@ -26,7 +26,7 @@ from licorne_core.views.audit.rules import require
 
 
 class PartitionStarts(Extension):
-    """With backfill on, each application has its bit; else there are no starts and learnt runtimes."""
+    """Shadow starts and learnt runtimes of a partition. With backfill on, each application has its bit."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without shadow starts, and switched off."""
@@ -44,14 +44,14 @@ class PartitionStarts(Extension):
         self._is_new = True
 
     def configure(self, config: PartitionConfig) -> None:
-        """Set the order of those that pass, and the mode of a new partition; `adapt` changes the mode."""
+        """Set the backfill order and the mode of a new partition; `adapt` changes the mode later."""
         self.passing.configure(config)
         if self._is_new:
             self._is_new = False
             self._switch(_mode_of(config))
 
     def adapt(self, partition: Partition, config: PartitionConfig, now: float) -> Iterator[int]:
-        """Change the mode. If backfill is turned on or off, all requests for remedies start anew."""
+        """Change the mode. If backfill is turned on or off, all requests for remedies are made again."""
         shadows, mode = self.shadows, _mode_of(config)
         before, shadows.mode = shadows.mode, mode
         for shadow in list(shadows)[shadows.most :]:
@@ -80,10 +80,10 @@ class PartitionStarts(Extension):
         return ask if self.runtimes is None else with_runtime(app, ask, self.ends.classes)
 
     def ended(self, app: Application, request: Request, now: float) -> None:
-        """Let starts be looked at again, and learn how long an allocation ran.
+        """Let planned starts be searched again, and learn how long an allocation ran.
 
         Nothing is learnt from a placeholder, from an allocation that the RM was asked to stop, or from one
-        that existed before the RM reported it, as its beginning is unknown.
+        that existed before the RM reported it, as its start time is unknown.
         """
         self.shadows.budget.ends += 1
         runtimes, allocation = self.runtimes, request.allocation
@@ -104,7 +104,7 @@ class PartitionStarts(Extension):
         self.ends.forget(node)
 
     def pass_time(self, now: float, most: int) -> int:
-        """Let applications go in the usual order that have waited for long."""
+        """Return applications that have waited too long to the usual order."""
         return self.passing.pass_time(now, most)
 
     def dispose(self) -> Iterator[int]:

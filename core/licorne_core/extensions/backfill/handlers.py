@@ -14,7 +14,7 @@ from licorne_core.values.timers import Timer
 
 
 def _hold_start(partition: Partition, plan: StartPlan, now: float, _: Outcome) -> None:
-    """Let the ask hold the planned start; if that is later than wanted, publish an event once."""
+    """Let the ask hold the planned start; if it is later than requested, publish an event once."""
     shadows = starts_of(partition).shadows
     shadow = shadows.hold(plan, now)
     if shadow.is_late and not shadow.told_late:
@@ -25,7 +25,7 @@ def _hold_start(partition: Partition, plan: StartPlan, now: float, _: Outcome) -
 
 
 def _at_risk(time: float, ask: Ask, start: float, start_by: float) -> EventRecord:
-    """REQUEST: the ask, or the gang of which it is a member, is planned to start later than wanted."""
+    """REQUEST: the ask, or its gang, is planned to start later than requested."""
     planned = f"{start:.3f}".rstrip("0").rstrip(".")
     text = f"DEADLINE_AT_RISK: planned to start at {planned}, wants to start by {start_by:.0f}"
     size = ask.ask_class.resources
@@ -37,13 +37,13 @@ def _give_up(partition: Partition, lapsed: Lapsed, now: float, _: Outcome) -> No
 
 
 def _ask(partition: Partition, decision: StartQuestion, _: float, __: Outcome) -> None:
-    """Ask about nodes; the application counts among those with a start until the answer."""
+    """Ask the RM about nodes; until the answer the application counts as one with a planned start."""
     checks_of(partition.check_context).ask_before(decision.question)
     starts_of(partition).shadows.asking[decision.question.app] = None
 
 
 def _overdue(firing: Firing, timer: Timer) -> None:
-    """Plan a start anew whose time has passed; without an application, follow the time."""
+    """Replan an overdue start; without an application, advance the time."""
     if not timer.app_id:
         firing.part.left -= starts_of(firing.partition).pass_time(firing.now, max(1, firing.part.left))
         return

@@ -104,7 +104,7 @@ PROPERTIES = (
 
 
 def notes_of(partition: PartitionConfig) -> Iterator[str]:
-    """What backfill does not do with other settings."""
+    """Notes about settings that have no effect together with backfill."""
     settings = partition.root.settings
     if settings.of(ORDER) and not settings.of(NAME):
         yield "backfill.order has no effect without backfill: nobody has a planned start that others pass"

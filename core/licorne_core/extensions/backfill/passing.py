@@ -1,12 +1,11 @@
-"""The order in which applications are tried that may pass planned starts: the shortest first.
+"""Shortest first: the order in which applications pass planned starts.
 
 With `backfill.order: shortest`, each fifo leaf has a second order of its applications (`SecondOrder`). It
-leads while as many starts are planned as may be: until then the next one in the usual order has to get a
-planned start, and afterwards nobody who is tried has one. Planned starts count with declared runtimes,
-so that a wrong expectation here makes none of them late.
+applies once the maximum number of starts is planned: until then the next application in the usual order has
+to get a planned start, and afterwards no application that is tried has one. Planned starts use declared
+runtimes, so a wrong expectation here delays none of them.
 
-An application is expected to run as long as the last two of its user did on average, and no longer than
-it declares.
+The expected runtime of an application is the mean of its user's last two, and at most its declared one.
 """
 
 from itertools import islice
@@ -70,7 +69,7 @@ class UserRuns:
 
 
 class Passing:
-    """The second orders of one partition, and what they depend on.
+    """The second orders of one partition, and their inputs.
 
     Always true: an application is among the waiting ones of its user if and only if it is in a second order,
     and has a deadline there until it goes in the usual order.
@@ -99,7 +98,7 @@ class Passing:
         self._until = until or inf
 
     def follow(self, leaf: Queue) -> None:
-        """Give the leaf a second order, or take it away; nothing is ranked there if that changes."""
+        """Add or remove the second order of the leaf; after a change no application is ranked in it."""
         has_one = self.is_on and self._shadows.mode is not Backfill.OFF
         has_one = has_one and leaf.settings.app_sort is AppSortPolicy.FIFO
         if has_one != (leaf.ranking.second is not None):
@@ -130,9 +129,9 @@ class Passing:
                 self._stale.pop(app.user.user, None)
 
     def ended(self, app: Application, seconds: float, now: float) -> None:
-        """Learn from the end of an allocation, and rank applications of its user anew if that changes them.
+        """Learn from the end of an allocation, and rank applications of its user again if their key changes.
 
-        Those for which there is no budget follow after the next ends.
+        Applications beyond the budget are ranked after the next ends.
         """
         user = app.user.user
         before = self.runs.expected(user)
@@ -157,7 +156,7 @@ class Passing:
                 del self._stale[name]
 
     def pass_time(self, now: float, most: int) -> int:
-        """Rank applications that go in the usual order from now on; return the cost."""
+        """Rank applications whose wait for the usual order is over; return the cost."""
         self._now = now
         count = 0
         while count < most * RANKED_AT_ONE and (app := self.clock.take_due(now)) is not None:
@@ -188,7 +187,7 @@ class Passing:
         require("S4", due and self.clock.is_armed, f"{app!r} has no deadline")
 
     def _is_in_order(self, app: Application) -> bool:
-        """True if it was submitted so long ago that it goes in the usual order."""
+        """True if the application was submitted long enough ago to be tried in the usual order."""
         return app.submission_time + self._until <= max(self._now, self._claims.now)
 
     def _rekey(self, app: Application) -> None:

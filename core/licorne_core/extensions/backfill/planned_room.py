@@ -24,8 +24,8 @@ BEHIND: Final = "held for a shadow start"
 class PlannedRoom(HeldRoom):
     """Amounts on one node that are held for a shadow start.
 
-    `going` are the allocations that were there at the time of the plan, `planned`, and were expected to end
-    by `start`. A later allocation ends by then if it declares so.
+    `going` are the allocations that existed at the time of the plan, `planned`, and were expected to end by
+    `start`. A later allocation counts as ended by then if its declared runtime says so.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class PlannedRoom(HeldRoom):
         return all(left.get(name, 0) >= value for name, value in wanted.items)
 
     def leaves(self, wanted: AskClass | Shape, node: Any) -> dict[str, int]:
-        """Amounts free at the start beside all held rooms, for asks that do not end by then."""
+        """Amounts free at the start, apart from all held rooms, for asks that still run then."""
         if self._claims.now + wanted.runtime <= self.start:
             return {}
         left = self.left_on(node)
@@ -64,7 +64,7 @@ class PlannedRoom(HeldRoom):
         return {name: left.get(name, 0) for name, _ in wanted.items}
 
     def left_on(self, node: Any, holder: object = None) -> dict[str, int]:
-        """Amounts free on the node at the start beside this and other held rooms, maybe below zero."""
+        """Amounts free on the node at the start, apart from this and other held rooms; may be negative."""
         left: dict[str, int] = dict(node.available)
         for allocation in node.allocations:
             if self.ends_before(allocation):

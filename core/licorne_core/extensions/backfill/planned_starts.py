@@ -34,7 +34,7 @@ from licorne_core.values.asks import AskClass
 
 
 def kinds_of(app: Application, request: Request) -> list[StartKind]:
-    """The asks that start together with the ask: those of its gang, or itself alone."""
+    """The asks that start together with this ask: all of its gang, or this ask alone."""
     if not app.gang.has_member(request.ask):
         return [StartKind(request.ask.ask_class, [request])]
     return [StartKind(share[0].ask_class, first_asks(share)) for share in next_members(app)]
@@ -66,7 +66,7 @@ class Starting(Remedy):
         return self._shadows.mode is not Backfill.OFF
 
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
-        """True if asks that may go to any node fit none, or exceed all of them together."""
+        """True if an ask without a required node fits no node, or a gang has no room for all its members."""
         is_short = over is None or over is self.context.tree.root
         return (
             is_short and self.context.may_hold and self.is_for_gangs and group.ask_class.required_node is None
@@ -77,9 +77,8 @@ class Starting(Remedy):
     ) -> StartPlan | NodeQuestion | StartQuestion | Blocker | None:
         """The shadow start, the question to the RM about its nodes, or the blocker.
 
-        None for a pause, as none is found: others are planned meanwhile.
-
-        Another ask of its class may have failed a moment ago.
+        None for a pause, if no start is found: others are planned meanwhile. Another ask of the same class
+        may have failed just before.
         """
         context, app, shadows = self.context, wants.app, self._shadows
         if app.gang.has_member(request.ask):
@@ -174,7 +173,7 @@ class PlannedStarts:
         return plan
 
     def _is_due(self, shadow: ShadowStart, now: float) -> bool:
-        """True if a better start is to be looked for: something has ended, or the last look is long ago."""
+        """True if a better start is to be searched: an allocation has ended, or time has passed."""
         if now >= shadow.looked_at + REPLAN_TIME:
             return True
         return shadow.ends_read != self._budget.ends and self._budget.has(now)
@@ -195,7 +194,7 @@ class PlannedStarts:
             self._budget.spend(claims.work - work)
 
     def _where_planned(self, shadow: ShadowStart) -> Candidate | Together | None:
-        """The holder on its nodes, if all its asks have room there now."""
+        """The holder on its planned nodes, if all its asks have room there now."""
         app = shadow.app
         if not shadow.is_gang:
             for node in shadow.places:
@@ -214,7 +213,7 @@ class PlannedStarts:
         return planned(self._context, app, shadow.members)
 
     def _has_changed(self, shadow: ShadowStart) -> bool:
-        """True if the next members differ from those of the plan, or are bound to other nodes."""
+        """True if the next members differ from the planned ones, or are bound to other nodes."""
         shares = next_members(shadow.app)
         # Of a gang in units, a member that arrived later may be among the first.
         in_units = shadow.app.gang.units is not None

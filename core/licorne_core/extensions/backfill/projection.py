@@ -40,7 +40,7 @@ STEP = 200
 class Guess(NamedTuple):
     """Estimated start of an ask in unix seconds, and its confidence; None without an estimate.
 
-    `ahead` is the number of asks ahead of it if these were too many, or else 0.
+    `ahead` is the number of asks ahead of it if there are too many, else 0.
     """
 
     start: float | None
@@ -132,7 +132,7 @@ class Projection:
         return self._none()
 
     def _none(self) -> Guess:
-        """No estimate, as a runtime is unknown or too many asks are ahead."""
+        """No estimate: a runtime is unknown, or too many asks are ahead."""
         return NO_GUESS._replace(ahead=self._ahead) if self.looks >= MOST_LOOKS else NO_GUESS
 
     def _look(self) -> Iterator[None]:
@@ -220,7 +220,7 @@ class Projection:
                 return
 
     def _start_on(self, nodes: Sequence[Node], item: _Item, time: float) -> Iterator[None]:
-        """Start those of the asks that have room on these nodes."""
+        """Start those asks that have room on these nodes."""
         placed: list[tuple[Ask, Node]] = []
         left: list[tuple[Ask, int]] = []
         for ask, count in item.wants:
@@ -284,7 +284,7 @@ class Projection:
         return all(free.get(name, 0) >= value for name, value in ask_class.items)
 
     def _pass(self, time: float) -> Iterator[None]:
-        """Advance the time: what ends until then gives its room back."""
+        """Advance the time, and free the room of all allocations that have ended by then."""
         changed: dict[Node, None] = {}
         while self._ends and self._ends[0].time <= time:
             yield from self._look()

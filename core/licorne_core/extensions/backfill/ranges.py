@@ -1,9 +1,9 @@
-"""Ranges of expected starts, from the errors of those that were expected before.
+"""Ranges of expected starts, from the errors of earlier expectations.
 
-An error is the ratio of the wait until the start to the expected one. Four of five starts come within a
-range: it reaches between two of the latest errors for the same leaf and amounts, or of all where these are
-few. Which two follows from how many of the ranges before were missed (adaptive conformal inference, Gibbs
-and Candès 2021), so that the level holds also while loads change.
+An error is the ratio of the actual wait to the expected one. Four of five starts lie within a range: its
+ends are two of the latest errors for the same leaf and amounts, or of all where these are few. The choice
+of the two follows from the number of earlier misses (adaptive conformal inference, Gibbs and Candès 2021),
+so that the level holds also while loads change.
 """
 
 from bisect import bisect_left
@@ -34,9 +34,9 @@ STEP = 0.02
 
 
 class Expected(NamedTuple):
-    """A start that an ask was expected to have, as of a time; both in unix seconds.
+    """The expected start of an ask, and the time of the expectation, both in unix seconds.
 
-    `is_held` distinguishes shadow starts from estimates: their errors are kept apart.
+    `is_held` distinguishes shadow starts from estimates; each kind has its own errors.
     """
 
     queue: QueuePath
@@ -81,7 +81,7 @@ class Ranges:
         """Part of the errors outside of the next range, of estimates and of shadow starts."""
 
     def range(self, expected: Expected) -> Range | None:
-        """The range of a start, in whole seconds; None while there are few errors."""
+        """The range of a start, in whole seconds; None while there are too few errors."""
         errors = self._errors.get((expected.queue, expected.items, expected.is_held))
         if errors is None or len(errors.in_order) < FEWEST_ERRORS:
             errors = self._all[expected.is_held]

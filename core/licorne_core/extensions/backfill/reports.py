@@ -27,13 +27,13 @@ PAUSE = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedStart:
-    """Expected start of an ask, `starts_at` 0.0 for unknown.
+    """The expected start of an ask; `starts_at` is 0.0 if unknown.
 
-    `confidence` is a `Confidence`. `first_told` is the start as first published, 0.0 without a shadow start.
-    `start_by` is the latest wanted start, 0.0 for none. `asks_ahead` is above 0 if there is no estimate
-    because of that number of asks ahead; `unasked` is true for an estimate with a predicate about which the
-    RM was not asked. At the `level`, in percent, it starts from `earliest` to `latest`, all 0 where too few
-    starts were observed.
+    `confidence` is a `Confidence`. `first_told` is the start as first published, 0.0 without a shadow
+    start. `start_by` is the latest requested start, 0.0 for none. `asks_ahead` is above 0 if so many asks
+    are ahead that there is no estimate; `unasked` is true for an estimate with a predicate about which the
+    RM was not asked. With a probability of `level` percent the ask starts from `earliest` to `latest`; all
+    three are 0 if too few starts were observed.
     """
 
     starts_at: Moment
@@ -48,7 +48,7 @@ class ExpectedStart:
 
     @property
     def is_late(self) -> bool:
-        """True if the expected start is later than wanted."""
+        """True if the expected start is later than requested."""
         return 0.0 < self.start_by < self.starts_at
 
 
@@ -80,7 +80,7 @@ class CalendarEntry:
 
 
 def calendar(partition: Partition, queue: str = "") -> Iterator[CalendarEntry]:
-    """The held shadow starts of a queue and those below it, or of all queues; the earliest first."""
+    """The held shadow starts of a queue and its descendants, or of all queues; the earliest first."""
     entries = [_entry(shadow) for shadow in _of(partition).shadows]
     found = [entry for entry in entries if _is_in(entry.queue, queue)]
     yield from sorted(found, key=lambda entry: (entry.start.starts_at, entry.app_id, entry.key))
@@ -91,8 +91,8 @@ def expected_start(
 ) -> Iterator[ExpectedStart | None]:
     """Expected start of a pending ask, as of `now` (unix seconds), with a range from the errors in `ranges`.
 
-    There is a None wherever the reader may pause. The last item is the start; there is none for an ask that
-    is not pending, and without backfill.
+    None marks a possible pause of the reader. The last item is the start; it is missing for an ask that is
+    not pending, and without backfill.
     """
     app = partition.applications.get(AppId(app_id))
     request = None if app is None else app.requests.get(AllocationKey(key))
@@ -106,9 +106,9 @@ def expected_start(
 
 
 def start_sample(partition: Partition, at: int, now: float) -> Iterator[StartSample | None]:
-    """The expected start of one pending ask, of the first application from place `at` on that has one.
+    """The expected start of one pending ask, in the first application with one at or after position `at`.
 
-    There is a None wherever the reader may pause. There is no sample without backfill or pending asks.
+    None marks a possible pause of the reader. There is no sample without backfill or pending asks.
     """
     applications = list(partition.applications.values()) if _of(partition).runtimes is not None else []
     for place in range(at, at + len(applications)):
@@ -129,7 +129,7 @@ def start_sample(partition: Partition, at: int, now: float) -> Iterator[StartSam
 
 
 def start_of(partition: Partition, app_id: AppId, key: AllocationKey) -> Iterator[float]:
-    """When an ask started, in unix seconds: infinite while it is pending, and nothing if it is gone."""
+    """The start time of an ask in unix seconds: inf while it is pending, None if it does not exist."""
     app = partition.applications.get(app_id)
     request = None if app is None else app.requests.get(key)
     if request is not None and request.is_pending:

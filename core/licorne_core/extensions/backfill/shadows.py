@@ -1,4 +1,4 @@
-"""Shadow starts: the times for which blocked asks are planned, with the room that is held from then on.
+"""Shadow starts: the planned start times of blocked asks, with the room held from those times on.
 
 With `backfill` of root, a blocked ask that has waited for `reserve.after` gets a shadow start: the earliest
 time at which all its needs fit, by the expected ends of allocations. Another ask may start before it on a
@@ -119,17 +119,17 @@ class ShadowStart(Claim):
 
     @property
     def start_by(self) -> float:
-        """The latest start that the holder wants, in unix seconds; 0.0 for none."""
+        """The latest requested start of the holder, in unix seconds; 0.0 for none."""
         return start_by(self.app, self.request)
 
     @property
     def is_late(self) -> bool:
-        """True if it is later than wanted."""
+        """True if the planned start is later than requested."""
         return 0.0 < self.start_by < self.start
 
     @property
     def runtime(self) -> float:
-        """Its expected runtime in seconds, inf for unknown."""
+        """The holder's expected runtime in seconds; inf if unknown."""
         return self.expected_end - self.start
 
     @property
@@ -176,7 +176,7 @@ class ShadowStart(Claim):
 
 
 def start_by(app: Application, request: Request) -> float:
-    """The latest wanted start in unix seconds, 0.0 for none; the ask's own tag precedes its application's."""
+    """The latest requested start in unix seconds, 0.0 for none; the ask's tag precedes its application's."""
     tags = request.ask.tags if START_BY in request.ask.tags else app.tags
     return float(read_seconds(tags, START_BY) or 0)
 
@@ -232,7 +232,7 @@ class StartPlan:
 
 
 class Lapsed(NamedTuple):
-    """A decision: the ask loses its start, as none is found any more, or as it may not start."""
+    """A decision: the ask loses its shadow start, because no start is found any more or it may not start."""
 
     shadow: ShadowStart
 
@@ -255,7 +255,7 @@ class NodesAsked(OfThing):
 
 
 class CalendarFull(OfThing):
-    """The partition has as many shadow starts as it may have."""
+    """The partition has the maximum number of shadow starts."""
 
     __slots__ = ()
 
@@ -273,7 +273,7 @@ class StartCounters:
     """Counters of shadow starts since the registration of the partition."""
 
     def __init__(self) -> None:
-        """Start with all at 0."""
+        """Start with all counters at 0."""
         self.deadlines_at_risk = 0
         """Asks and gangs whose shadow start was later than wanted when it was published."""
         self.eta_errors: dict[str, Histogram] = {}
@@ -289,10 +289,10 @@ class StartCounters:
 
 
 class LookBudget:
-    """The work that searches for earlier starts may take right after a change.
+    """The budget of searches for earlier starts right after a change.
 
-    A search may begin while some is left. Those of single asks examine the changed nodes only; those of gangs
-    examine all nodes, and wait for the budget where nodes are many and change all the time.
+    A search may begin while some budget is left. Searches for single asks examine the changed nodes only;
+    those for gangs examine all nodes, and wait for the budget where nodes are many and change all the time.
     """
 
     def __init__(self) -> None:
@@ -409,7 +409,7 @@ class Shadows:
         self._waiting.runnable = True
 
     def lose(self, shadow: ShadowStart, node: Node) -> None:
-        """Plan a start again, as one of its nodes was removed, takes no more asks, or has another size."""
+        """Replan a start after one of its nodes was removed, closed or resized."""
         self._leave(shadow, node)
         shadow.lost_node = True
         self.overdue(shadow)

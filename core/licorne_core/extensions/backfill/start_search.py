@@ -57,7 +57,7 @@ class StartSearch:
     """Searches the nodes of one partition; books nothing."""
 
     def __init__(self, context: CheckContext, ends: ExpectedEnds) -> None:
-        """Search the nodes of the context; a search that costs more than a part continues in another turn."""
+        """Search the nodes of the context; a search beyond its budget continues in another turn."""
         self.ends = ends
         self.claims = context.claims
         self._predicates = context.predicates
@@ -87,13 +87,13 @@ class StartSearch:
         own: ShadowStart | None = None,
         asked: int = 0,
     ) -> StartPlan | NodeQuestion | StartQuestion | None:
-        """The earliest start of all these asks together at unix seconds `now`, in place of their `own` one.
+        """The earliest start of all these asks together at unix seconds `now`, to replace their `own` one.
 
-        If there is a predicate, the RM is asked about nodes without an answer first: `asked` times so far.
-        None if no end that they need is known before the time `before`: later ones are not searched. For the
-        start of `own` there is a plan only with other nodes, about which the RM need not be asked. None
-        also for more than `MAX_KINDS`, for terms that the partition cannot meet, and for asks
-        that change again and again during the search: the pass would wait for them for ever.
+        If there is a predicate, the RM is asked first about nodes without an answer; `asked` is the number
+        of questions so far. None if no end that they need is expected before the time `before`: later ends
+        are not searched. The start of `own` gets a plan only with other nodes that need no question to the
+        RM. None also for more than `MAX_KINDS`, for terms that the partition cannot meet, and for asks that
+        change repeatedly during the search: the pass would wait for them for ever.
 
         Raises:
             StillLooking: not all nodes, or not all times, have been searched yet.
@@ -146,7 +146,7 @@ class StartSearch:
         return question if asked < MOST_QUESTIONS else None
 
     def _first(self, now: float) -> tuple[float, Picks | None]:
-        """The earliest time for one ask that may go anywhere, and the first node with room then."""
+        """The earliest time for one ask without a required node, and the first node with room then."""
         rooms = self._rooms
         start = max(now, min((room.steps[0][0] for room in rooms.values()), default=inf))
         self.claims.work += len(rooms) // ROOMS_AT_ONE
@@ -165,9 +165,9 @@ class StartSearch:
             self.claims.work += starts.work - before
 
     def _question(self, app: Application, picks: Picks, asked: int) -> NodeQuestion | StartQuestion | None:
-        """The question to the RM before the plan; None if it has accepted all nodes.
+        """The question to the RM before the plan; None if the RM has accepted all nodes.
 
-        It names the next nodes as well, more of them each time, so that many refusals take few questions.
+        It includes the next nodes as well, more of them each time, so that many refusals take few questions.
         """
         own, is_needed = self._own, self._predicates.is_needed
         held = own.members if own is not None else ()
@@ -198,7 +198,7 @@ class StartSearch:
         return [node for _, _, node in nsmallest(min(most, BATCH), others, key=lambda one: one[:2])]
 
     def stamp(self, app: Application, request: Request) -> object:
-        """Stamp of the sets of nodes for the ask and those placed together with it; None for none."""
+        """Stamp of the node sets for the ask and the asks placed with it; None for none."""
         sets = self._sets_of(app, request)
         return None if sets is None else sets.stamp
 
@@ -215,7 +215,7 @@ class StartSearch:
         *,
         is_same: bool,
     ) -> bool:
-        """Begin a search anew; False to give it up, as it was restarted too often."""
+        """Begin a new search; return False to give up, if there were too many restarts."""
         self._restarts = self._restarts + 1 if is_same else 0
         if self._restarts > MOST_RESTARTS:
             self._restarts = 0
@@ -297,7 +297,7 @@ class StartSearch:
         return room
 
     def _room_on(self, node: Node, may: Sequence[bool], now: float) -> RoomInTime:
-        """Room for asks of each kind that may go to the node (`may`)."""
+        """Room on the node for asks of each kind that may use it (`may`)."""
         all_free, ends = self._free_on(node, now)
         room = RoomInTime([], all_free, ends)
         free = dict(all_free)
@@ -317,7 +317,7 @@ class StartSearch:
         return room
 
     def _free_on(self, node: Node, now: float) -> tuple[Mapping[str, int], Sequence[End]]:
-        """Amounts free on the node now beside other starts, and expected ends there, in order."""
+        """Amounts free on the node now, apart from other planned starts, and its expected ends in order."""
         work = self.ends.work
         known = self.ends.on(node, now)
         self.claims.work += self.ends.work - work

@@ -50,8 +50,9 @@ class End(NamedTuple):
 class RoomInTime(NamedTuple):
     """Room on a node over time.
 
-    `steps` has the times from which that many asks of each kind alone have room; a single kind is counted
-    up to the number of its asks. `free` are the amounts free now, `ends` the expected ends, in order.
+    `steps` has the times from which each number of asks of each kind alone has room; a single kind is
+    counted up to the number of its asks. `free` are the amounts free now, `ends` the expected ends, in
+    order.
     """
 
     steps: list[tuple[float, Sequence[int]]]
@@ -73,7 +74,7 @@ class RoomInTime(NamedTuple):
         return found
 
     def order(self, time: float) -> tuple[bool, float]:
-        """Sort key of room that is free from a time on: the latest first, and what is unsure last."""
+        """Sort key of room that is free from a time on: the latest first, and uncertain room last."""
         return any(end.unsure for end in self.ends if end.time <= time), -time
 
     def last_order(self, time: float) -> tuple[bool, float]:
@@ -207,7 +208,7 @@ class SetStarts:
         return start
 
     def _gains(self, part: Collection[Node], want: Bundle) -> list[tuple[float, int]]:
-        """Times at which the room of a part for equal bundles or members increases, with their number."""
+        """Times at which a part gets further slots for equal bundles or members, with their number."""
         gains: list[tuple[float, int]] = []
         for room in self._rooms_on(part):
             gains += room.gains(want.kind)
@@ -228,7 +229,7 @@ class SetStarts:
         return [rooms[node] for node in there if node in rooms]
 
     def _pack(self, until: int) -> None:
-        """Find the best time, set by set; those with the lowest bound first."""
+        """Find the best time over all sets; those with the lowest bound first."""
         has_packed = False
         for bound, key in sorted((bound, key) for key, bound in self._bounds.items()):
             while (time := self._next_time(key, bound)) < inf:
@@ -305,7 +306,7 @@ class SetStarts:
         return search
 
     def _fill(self, table: Slots, nodes: Iterable[Node], time: float) -> None:
-        """Put as many slots as members of the only kind, those that are free last, by the time."""
+        """Fill slots with the members of the only kind at the time; slots that become free last are first."""
         gains: list[tuple[tuple[bool, float], tuple[object, str], Node, int]] = []
         for node in nodes:
             room, rank = self._rooms[node], rank_of(node)

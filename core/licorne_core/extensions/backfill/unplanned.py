@@ -1,4 +1,4 @@
-"""Asks for which no start was found: when they are searched again.
+"""Retries of the search for asks without a planned start.
 
 A pause concerns all asks of a class, or one gang: others are planned meanwhile. It lasts `RETRY_TIME`, or as
 long as it takes to search once for all paused ones, at a bounded rate. Asks that have never failed have a
@@ -44,7 +44,7 @@ class Unplanned:
         """Applications of the failed first searches since then."""
 
     def turn(self, app_id: AppId, asks: Likeness, now: float) -> float:
-        """The time at which to ask again for a search; `now` if it may begin at once."""
+        """The time of the next search for these asks; `now` if it may begin at once."""
         end = self._ends.get(asks)
         if end is not None and end > now:
             return end
@@ -63,7 +63,7 @@ class Unplanned:
     ) -> float:
         """Note that no start was found; return the time at which a search may begin again.
 
-        `is_waiting` tells whether such asks still exist.
+        `is_waiting` returns True while such asks exist.
         """
         if now >= self._since + RETRY_TIME:
             self._since, self._again, self._first = now, 0, []

@@ -47,7 +47,7 @@ class BudgetQuota(SharedQuota):
         return f"<BudgetQuota {self.name}: {self.allocated} of {self.max}>"
 
     def freed(self) -> None:
-        """Wake the partitions that wait for it, after the command."""
+        """Wake the partitions with asks that wait for this quota, after the command."""
         self._freed.quotas[self] = None
         self._freed.set_busy()
 
@@ -69,7 +69,7 @@ class FreedQuotas:
         self.quotas: dict[BudgetQuota, None] = {}
 
     def set_busy(self) -> None:
-        """Note that there is something to count or a partition to wake."""
+        """Note that a count is running, or that partitions have to be woken."""
         self._busy[NAME] = None
 
 
@@ -92,7 +92,7 @@ class BudgetAccount:
         self.follow(budget)
 
     def follow(self, budget: Budget) -> None:
-        """Replace bounds and patterns; asks that wait for the former bounds are tried again."""
+        """Replace limit and patterns; asks that wait for the former limit are tried again."""
         self.budget = budget
         self.total.max = dict(budget.limit) if budget.slices is None else None
         for rm_id, quota in self.by_rm.items():
@@ -155,7 +155,7 @@ class BudgetAccount:
 
 
 class BudgetBook:
-    """All budgets of a core, and the partitions that wait for them."""
+    """All budgets of a core, and the partitions with asks that wait for them."""
 
     def __init__(self, busy: dict[str, None]) -> None:
         """Start without budgets; the extension's name is in `busy` while a partition has to be woken."""

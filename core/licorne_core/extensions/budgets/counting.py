@@ -22,7 +22,7 @@ class Counting(Job):
     """
 
     def __init__(self, registry: Registry, now: float) -> None:
-        """Begin with the nodes, if the floating types have changed."""
+        """Begin with the nodes, if the set of floating types has changed."""
         self._registry = registry
         self._floating = registry.core.floating
         super().__init__(now)

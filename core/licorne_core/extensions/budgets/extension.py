@@ -43,7 +43,7 @@ class PartitionBudgets(Extension):
         return known
 
     def counted(self) -> Iterable[BudgetQuota]:
-        """The usage of each budget in the partition."""
+        """The application's quotas, those of lower budgets first."""
         name = self.context.partition
         return [account.parts[name] for account in self._book.accounts.values() if name in account.parts]
 

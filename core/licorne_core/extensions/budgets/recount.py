@@ -1,4 +1,4 @@
-"""B1: usage of a budget by all RMs is the sum over the RMs, and theirs the sum over their partitions.
+"""B1: usage of a budget is the sum over its RMs, and usage of an RM the sum over its partitions.
 
 The usage of a partition is the sum over the applications that belong to the budget, which the kernel
 recounts. A budget lists the partitions in which asks wait for it.

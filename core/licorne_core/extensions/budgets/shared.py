@@ -45,7 +45,7 @@ class Budgets(Shared):
         self.after_turn(registry, now)
 
     def set_slices(self, _: Registry, command: SetBudgetSlices, __: float) -> None:
-        """Replace the slices of one budget; usage above a slice is an overdraft, and stays.
+        """Replace the slices of one budget; usage above a slice is an overdraft, and nothing is stopped.
 
         Raises:
             NotFound: there is no such budget.
@@ -58,7 +58,7 @@ class Budgets(Shared):
         account.follow(replace(account.budget, slices=dict(command.slices)))
 
     def after_command(self, registry: Registry) -> None:
-        """Open blockers of budgets with more room, in the partitions that wait for them."""
+        """Wake asks that wait for budgets with more room, in their partitions."""
         for quota, name in self.book.to_wake(MOST_WOKEN):
             partition = registry.partitions.get(name)
             if partition is not None:
@@ -68,7 +68,7 @@ class Budgets(Shared):
         self._be_idle()
 
     def after_turn(self, registry: Registry, now: float) -> None:
-        """Do one slice of the present count, if there is one."""
+        """Do one slice of a running count, if there is one."""
         counting = self.counting
         if counting is not None and counting.go_on(now, Slice(registry.options.tuning.slice_size)):
             self.counting = None

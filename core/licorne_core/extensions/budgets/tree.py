@@ -83,7 +83,7 @@ def _floating(cursor: Cursor) -> frozenset[str]:
 
 
 def _read(cursor: Cursor, above: str, budgets: list[Budget], rules: "_Rules") -> None:
-    """Read a budget, and then those below it."""
+    """Read a budget, then its children."""
     report, fields = cursor.report, cursor.fields(_BUDGET)
     report.count(BUDGETS, cursor.path)
     name = fields["name"].text()
@@ -159,7 +159,7 @@ def check_slices(slices: Mapping[RmId, Resources]) -> None:
 
 
 class _Rules:
-    """The rules for one budget among those before it."""
+    """The validation rules for one budget; earlier budgets are its context."""
 
     def __init__(self) -> None:
         """Start without budgets."""

@@ -23,7 +23,7 @@ class Drains(Extension):
     """
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
-        """Start without any."""
+        """Start without terms."""
         super().__init__(name, bit, context)
         self.terms: dict[NodeId, DrainTerms] = {}
 
@@ -40,12 +40,12 @@ class Drains(Extension):
             self.terms[node_id] = cordon.drain
 
     def take_marks(self, marks: Mapping[str, Any]) -> None:
-        """Take the cordons; their nodes have not been added yet."""
+        """Restore the cordons; their nodes have not been added yet."""
         for name, cordon in marks.items():
             self.set(NodeId(name), cordon)
 
     def marks(self) -> Mapping[str, Any]:
-        """Cordons by node, those of removed nodes included."""
+        """Cordons by node, including those of removed nodes."""
         closed = self.context.node_book.closed
         return {node_id: Cordon(mark=mark, drain=self.terms.get(node_id)) for node_id, mark in closed.items()}
 
@@ -60,7 +60,7 @@ class Drains(Extension):
         self.timers.cancel(_timer(node.node_id))
 
     def work(self, job: Any) -> Iterator[int]:
-        """Stop those allocations of one node that are due, and set the time of the next."""
+        """Stop the due allocations of one node, and set the time of the next stop."""
         return stop_some(self.terms, job)
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:

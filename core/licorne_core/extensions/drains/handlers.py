@@ -47,7 +47,7 @@ def _set_node_schedulable(_: Registry, rm: Rm, command: SetNodeSchedulable, now:
 
 
 def _drain_node(_: Registry, rm: Rm, command: DrainNode, now: float) -> list[Effect]:
-    """Cordon the node, and stop its allocations from now on, or wait for their end."""
+    """Cordon the node, and either stop its allocations gradually or wait for their end."""
     partition = partition_meant(rm, command.partition)
     node = _node_meant(partition, command.node_id)
     there = contents_of(partition.applications, node)

@@ -1,9 +1,9 @@
 """Stops of allocations on drained nodes: one by one, evenly until a deadline.
 
-`DrainTerms` gives the number that may run at each time. Allocations that end by themselves count, so
-a drain never stops more than necessary. Foreign allocations stay, and so do those of asks that
-require the node: their RM would put them there again. A drain ends with the cordon: allocations that are
-added later, as in a replay, are stopped as well.
+`DrainTerms` gives the number that may run at each time. Allocations that end by themselves count, so a
+drain never stops more than necessary. Foreign allocations are exempt, and so are those of asks that require
+the node: their RM would start them on it again. A drain ends with the cordon: allocations that are added
+later, as in a replay, are stopped as well.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from licorne_core.values.slices import PART, put_in_order
 
 
 def stop_some(terms_of: Mapping[NodeId, DrainTerms], job: TimerJob) -> Iterator[int]:
-    """Stop those allocations of one node that are due, and set the time of the next."""
+    """Stop the due allocations of one node, and set the time of the next stop."""
     partition = job.partition
     node = partition.nodes.by_id.get(job.timer.node_id)
     terms = terms_of.get(job.timer.node_id)
@@ -52,7 +52,7 @@ def stop_some(terms_of: Mapping[NodeId, DrainTerms], job: TimerJob) -> Iterator[
 
 
 def _victim(partition: Partition, node: Node, allocation: Allocation) -> Victim | None:
-    """The allocation as a victim; None if it stays, or is being stopped already."""
+    """The allocation as a victim; None if it is exempt, or is being stopped already."""
     app = partition.applications[allocation.ask.app_id]
     request = app.requests[allocation.key]
     return Victim(app, request, node) if _may_go(request, allocation) else None

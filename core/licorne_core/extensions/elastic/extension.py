@@ -1,4 +1,4 @@
-"""Gives applications the units of an elastic gang, if their tags ask for it."""
+"""Creates the units of an elastic gang for applications whose tags ask for one."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -23,7 +23,7 @@ class ElasticGangs(Extension):
         return None if terms is None else Elastic(terms)
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """Compare the counts of members, and of those that stay, with the books."""
+        """Compare the counts of members, and of members that are not being stopped, with the books."""
         for app in applications.values():
             units = app.gang.units
             if not isinstance(units, Elastic):

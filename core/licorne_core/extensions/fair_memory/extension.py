@@ -78,7 +78,7 @@ class UserShares(Precedence):
 class FairMemory(Extension):
     """All accounts of one partition.
 
-    Always true after `settle`: the amounts of each account are those of the books.
+    Always true after `settle`: the amounts of each account equal those of the books.
     """
 
     step: int
@@ -100,7 +100,7 @@ class FairMemory(Extension):
     # Accounts of queues
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
-        """Give a queue the accounts of its settings; its parent has its own already."""
+        """Create the accounts that the settings of a queue ask for; its parent has them already."""
         half_life = 0.0 if queue.parent is None else half_life_of(queue.parent)
         owner = UsageOwner(queue.path, "")
         former = self.account_of(queue)
@@ -187,7 +187,7 @@ class FairMemory(Extension):
                 del self._users[owner.path]
 
     def _detach(self, owner: UsageOwner) -> None:
-        """Keep an account without its owner, which may be created again; drop the oldest of too many."""
+        """Retain an account without its owner, which may be created again; drop the oldest of too many."""
         self._idle[owner] = None
         if len(self._idle) > MOST_KEPT:
             self._drop(next(iter(self._idle)))

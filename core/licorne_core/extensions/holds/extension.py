@@ -46,7 +46,7 @@ class Holds(Extension):
             app.interests |= self.bit
 
     def take_marks(self, marks: Mapping[str, Any]) -> None:
-        """Take the marks; their applications have not been added yet."""
+        """Restore the marks; their applications have not been added yet."""
         self.expected.update({AppId(name): had for name, had in marks.items()})
 
     def marks(self) -> Mapping[str, Any]:
@@ -54,7 +54,7 @@ class Holds(Extension):
         return {str(app_id): had for app_id, had in self.expected.items()}
 
     def leaf_for(self, new: NewApplication, gang: Gang) -> Home | None:
-        """The leaf to which an operator moved it before, if that leaf still takes it; it keeps its size."""
+        """The leaf to which an operator moved the application earlier, if it still accepts it."""
         path = self.expected.get(new.app_id, UNMARKED).queue
         leaf = self.context.tree.get(path) if path else None
         if leaf is None or not takes_applications(leaf):

@@ -92,7 +92,7 @@ class _Hold(OutcomeJob):
         super().__init__(command, rm.slice_size, now)
 
     def steps(self) -> Iterator[int]:
-        """Stop all waits of the application. There is no pass before the end."""
+        """Remove the application's asks from all queues of waiting work. No pass runs before the end."""
         app, partition, held = self._app, self._partition, self._held
         changed = (app.held is not None) != held
         if changed and held:
@@ -127,7 +127,7 @@ class _Change(OutcomeJob):
         leaf: Queue,
         now: float,
     ) -> None:
-        """Start to change an application; if `leaf` is another leaf, it takes the application."""
+        """Start to change an application; if `leaf` is another leaf, it has to accept the application."""
         self._partition = partition
         self._app = app
         self._leaf = leaf
@@ -174,7 +174,7 @@ def _tell(partition: Partition, app: Application, text: str, now: float) -> Appl
 
 
 def _give_priority(partition: Partition, app: Application, now: float) -> Iterator[int]:
-    """Give all requests of the application its priority, or else those of their asks."""
+    """Give all requests the priority set for the application, or else restore those of their asks."""
     for request in (yield from put_in_order(list(app.requests.values()), place_of, _is_any)):
         priority = request.ask.priority if app.priority is None else app.priority
         if priority == request.priority:

@@ -37,10 +37,10 @@ class HoldApplication(ExtensionCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeApplication(ExtensionCommand):
-    """An operator gives an application another priority or, before it runs, another leaf.
+    """An operator sets the priority of an application or, before it runs, moves it to another leaf.
 
-    `priority` None changes nothing, unless `reset_priority` gives each ask its own again. An empty `queue`
-    leaves it in its leaf.
+    `priority` None changes nothing; with `reset_priority` each ask gets its own priority back. With an
+    empty `queue` the application is not moved.
     """
 
     partition: str

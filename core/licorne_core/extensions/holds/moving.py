@@ -32,10 +32,10 @@ def target(partition: Partition, app: Application, path: str) -> Queue:
 
 
 def why_not_to(partition: Partition, app: Application, leaf: Queue) -> str:
-    """The reason that an application cannot be moved to the leaf; empty if it can.
+    """The reason why an application cannot be moved to the leaf; empty if it can.
 
-    The rules are those for new applications. A running one continues to run there, so the
-    bounds on running applications count as well.
+    The rules are those for new applications. A running application continues to run, so the limits on
+    running applications apply as well.
     """
     held = len(app.requests) - app.pending_count
     if held:
@@ -53,7 +53,7 @@ def why_not_to(partition: Partition, app: Application, leaf: Queue) -> str:
 
 
 def _why_not_running(partition: Partition, app: Application, leaf: Queue) -> str:
-    """The queue, or the limit of the user or group there, at its bound of running applications."""
+    """The queue or limit that has reached its maximum of running applications."""
     group = group_of(leaf, app.user)
     for queue in leaf.lineage:
         if queue in app.leaf.lineage:
@@ -79,7 +79,7 @@ def prepare(partition: Partition, app: Application, leaf: Queue, now: float) -> 
 
 
 def move(partition: Partition, app: Application, leaf: Queue, now: float) -> None:
-    """Move it from its leaf to the other one, with its asks, in one step whatever their number."""
+    """Move the application with its asks from its leaf to another one, in one step whatever their number."""
     before, group = partition.leaf_of(app), app.group
     leave_leaf(partition, app, now)
     enter_leaf(partition, app, leaf)

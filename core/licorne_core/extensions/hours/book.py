@@ -1,4 +1,4 @@
-"""The budgets of resource-hours of one partition, and the times at which they change by themselves."""
+"""The budgets of resource-hours of one partition, and the times at which new windows begin."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -54,7 +54,7 @@ class HoursBook:
         self._journal = journal
 
     def attach(self, queue: Queue, now: float) -> None:
-        """Give a queue the budgets of its settings; its parent has its own already."""
+        """Create the budgets that the settings of a queue ask for; its parent has them already."""
         before = {budget.limit.resource: budget for budget in self.of.pop(queue, ())}
         found = []
         limits: tuple[HoursLimit, ...] = queue.settings.of(NAME) or ()
@@ -107,7 +107,7 @@ class HoursBook:
         self._arm()
 
     def keep(self, key: Key, kept: KeptHours) -> None:
-        """Retain a used budget whose queue may be created again; of too many the oldest is dropped."""
+        """Retain the used budget of a removed queue for a later one; drop the oldest of too many."""
         self._kept.pop(key, None)
         if not (kept.used or kept.amount):
             return
@@ -122,7 +122,7 @@ class HoursBook:
     def pass_time(self, now: float, most: int) -> tuple[int, list[HoursBudget]]:
         """Advance at most `most` budgets in time; all windows of a kind begin together.
 
-        Returns their number, and the budgets for which a new window has begun, so that asks may pass.
+        Return the number advanced, and the budgets with a new window, whose asks may be tried again.
         """
         followed, opened = 0, []
         while followed < most and (budget := self._due.take_due(now)) is not None:

@@ -75,7 +75,7 @@ class HoursBudget:
         return changed
 
     def change(self, limit: HoursLimit, now: float) -> None:
-        """Set another limit. Usage is kept, unless the kind of window changes."""
+        """Set another limit. Usage is retained, unless the kind of window changes."""
         self.follow(self.amount, now)
         if limit.window is not self.limit.window:
             self.span, self.used = window_at(limit.window, now), 0
@@ -83,7 +83,7 @@ class HoursBudget:
         self.spent = self.used >= self.most
 
     def restore(self, kept: KeptHours, until: float) -> None:
-        """Start from retained usage; what was in use then lasted until a time, in unix seconds."""
+        """Restore retained usage; amounts in use at its time count as used until `until`, in unix seconds."""
         if kept.window is not self.limit.window:
             return
         self.time = kept.time

@@ -24,7 +24,7 @@ class Hours(Extension):
         self.book = HoursBook(self.timers, context.journal)
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
-        """Give the queue the budgets of its settings."""
+        """Create the budgets that the settings of the queue ask for."""
         self.book.attach(queue, now)
         parent = queue.parent
         if queue in self.book.of or (parent is not None and parent.interests & self.bit):

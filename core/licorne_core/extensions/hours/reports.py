@@ -11,7 +11,7 @@ from licorne_core.views.fields import Added, Moment, Span
 class HoursReport:
     """A budget of resource-hours in its present window.
 
-    Hours are in amounts times hours. `spent`: asks for the resource wait for the next window.
+    Hours are in amounts times hours. While it is `spent`, asks for the resource wait for the next window.
     """
 
     resource: str

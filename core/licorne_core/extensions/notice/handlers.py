@@ -35,7 +35,7 @@ def _notice_of(partition: Partition, request: Request) -> UnderNotice | None:
 
 
 def _answer(_: Registry, rm: Rm, command: AnswerNotices, now: float) -> list[Effect]:
-    """Take the RM's answers: a victim is ready, now or later (once, and by the deadline at the latest)."""
+    """Process the RM's answers: a victim is ready now, or later (once, and at most at the deadline)."""
     outcome = Outcome()
     for answer in command.answers:
         partition = rm.find(answer.partition)
@@ -96,9 +96,9 @@ def _spare(partition: Partition, app: Application, request: Request, now: float,
 
 
 def _is_needed(partition: Partition, notice: UnderNotice, now: float) -> bool:
-    """True if a unit under notice is still to be stopped, or a part of it was stopped already.
+    """True if a unit under notice is still to be stopped, or some of its members were stopped already.
 
-    If one victim of a promise may not be stopped any more, none is, as the others do not suffice.
+    If one victim of a promise may not be stopped any more, none is stopped, as the others do not suffice.
     """
     if notice.is_final:
         return True
@@ -118,7 +118,7 @@ def _is_needed(partition: Partition, notice: UnderNotice, now: float) -> bool:
 def _stands(partition: Partition, promise: Promise, now: float) -> bool:
     """True if the victims of a promise that are under notice are still to be stopped for its ask.
 
-    It is true while the RM is asked about a node for the ask.
+    This includes the time in which the RM is asked about a node for the ask.
     """
     if promise.is_paused:
         return True

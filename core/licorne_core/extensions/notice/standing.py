@@ -69,5 +69,5 @@ def _as_candidate(victim: Victim, victim_leaf: VictimLeaf, now: float) -> Candid
 
 
 def gives_way(request: Request, victims: Sequence[Victim]) -> bool:
-    """True if the victims still give way to an ask that requires their node (spec § 9.5)."""
+    """True if the victims are still to be stopped for an ask that requires their node (spec § 9.5)."""
     return all(victim.request.priority <= request.priority for victim in victims)

@@ -8,7 +8,7 @@ MINUTE: Final = 60
 
 
 class Stretch(NamedTuple):
-    """A part of a day, in seconds from its beginning on: `begin` belongs to it, and `end` does not."""
+    """An interval of the day, in seconds: `begin` is inclusive, `end` exclusive."""
 
     begin: int
     end: int
@@ -39,7 +39,7 @@ class OpeningHours(NamedTuple):
 
 
 def joined(spans: list[Stretch]) -> tuple[Stretch, ...]:
-    """The union of the spans, in order; a span that ends before it begins goes on past midnight."""
+    """The union of the spans, in order; a span that ends before its beginning extends past midnight."""
     parts = []
     for begin, end in spans:
         if begin < end:
@@ -57,6 +57,6 @@ def joined(spans: list[Stretch]) -> tuple[Stretch, ...]:
 
 
 def clock_time(seconds: float) -> str:
-    """A time of the day as a clock shows it, such as ``22:00``; of seconds of the day, or unix seconds."""
+    """A time of day, such as ``22:00``, from seconds of the day or unix seconds."""
     hours, rest = divmod(int(seconds) % DAY, HOUR)
     return f"{hours:02}:{rest // MINUTE:02}"

@@ -7,14 +7,14 @@ from licorne_core.points import Extension
 
 
 class QueueStops(Extension):
-    """The tree has the marks of stopped queues: a new queue of such a path is stopped from its creation."""
+    """Restores stops: a new queue whose path has the mark of a stop is stopped from its creation."""
 
     def take_marks(self, marks: Mapping[str, Any]) -> None:
-        """Take the marks; none of the queues exists yet."""
+        """Restore the marks; none of the queues exists yet."""
         self.context.tree.stopped.update(marks)
 
     def marks(self) -> Mapping[str, Any]:
-        """Stops by path, those of removed queues included."""
+        """Stops by path, including those of removed queues."""
         return self.context.tree.stopped
 
 

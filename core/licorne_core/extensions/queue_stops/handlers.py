@@ -66,7 +66,7 @@ class _QueueStop(CommandJob):
         super().__init__(command, rm.slice_size, now)
 
     def steps(self) -> Iterator[int]:
-        """Release all waiting items of the queue. There is no pass before the end."""
+        """Remove all asks of the queue from the queues of waiting work. No pass runs before the end."""
         partition, queue = self._partition, self._queue
         partition.wakeups.waiting.runnable = True
         for leaf in list(partition.tree.walk(queue)):
@@ -82,7 +82,7 @@ class _QueueStop(CommandJob):
         self.effects.append(QueueStoppedSet(rm_id=self._rm_id, changed=True, state=state))
 
     def _let_go(self, app: Application) -> Iterator[int]:
-        """Remove all waits of the application: for answers, nodes, and blockers."""
+        """End all waits of the application: for answers, nodes, and blockers."""
         partition = self._partition
         if app.leaf is None:
             return

@@ -107,8 +107,8 @@ class QuotaClock:
     def due(self, now: float) -> Generator[int, None, list[Queue]]:
         """Find the queues to enforce now, parents before children; yield the costs of the steps.
 
-        A queue that is within its maximum again loses its start time. Queues below a due queue
-        wait for the next check, as its victims count for them as well.
+        A queue that is within its maximum again loses its start time. Descendants of a due queue wait for
+        the next check, because its victims reduce their usage too.
         """
         found = []
         for number, queue in enumerate(list(self.starts), 1):

@@ -1,7 +1,7 @@
 """Enforcement of a changed maximum: amounts to stop, and victims (spec § 9.6). `clock.py` has the times.
 
-Usage is allocated amounts, without those of present victims. Promises do not count
-either: promised asks are placed only below the maximum.
+Usage is the allocated amounts without those of present victims. Promises do not count either: promised asks
+are placed only below the maximum.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -35,10 +35,10 @@ def amount_of(queue: Queue) -> dict[str, int]:
 
 
 def split(queue: Queue, amount: Resources) -> Iterator[tuple[Queue, Resources] | None]:
-    """Leaves in the queue, by name, each with its part of the amount to stop.
+    """The leaves of the queue by name, each with its share of the amount to stop.
 
-    The children of a queue divide its part in proportion to their excess over their guarantees,
-    rounded down. The part of a leaf has all types, zeros included. A None marks a possible pause.
+    The children of a queue divide its share in proportion to their excess over their guarantees, rounded
+    down. The share of a leaf has all types, zeros included. A None marks a possible pause.
     """
     waiting = [(queue, amount)]
     while waiting:
@@ -66,7 +66,7 @@ def _name(queue: Queue) -> str:
 
 
 def _part(spare: Resources, amount: Resources, totals: Resources) -> dict[str, int]:
-    """Part of a child: at most its excess over its guarantee."""
+    """Share of a child: at most its excess over its guarantee."""
     part = {}
     for name, value in amount.items():
         most = spare[name]
@@ -185,7 +185,7 @@ class Enforcement:
         return (yield from put_in_order(list(ranks), key=ranks.__getitem__))
 
     def _has_room(self, items: Items, rest: Resources) -> bool:
-        """True if the amounts may be stopped while the queue stays at its maximum or above."""
+        """True if the queue remains at or above its maximum without these amounts."""
         return _fits(items, rest) and _exceeds_max(self._queue, items, rest)
 
     def _may_go(self, leaf: Queue, together: Sequence[Victim], items: Items, rest: Resources) -> bool:
@@ -231,7 +231,7 @@ def _are_candidates(together: Sequence[Request], wanted: set[str], now: float, m
 def _rank(
     request: Request, together: Sequence[Request], wanted: set[str], now: float, grows: int
 ) -> tuple[object, ...]:
-    """Rank of a candidate, cheapest first: of a request, and all that are stopped `together` with it.
+    """Rank of a candidate, cheapest first: a request with all that are stopped `together` with it.
 
     The criteria: growth of a gang (`grows`, see `Unit`), its kind (`kind_of`), all wanted types
     before some, low priority, youth in whole hours, small sum of wanted amounts.
@@ -256,7 +256,7 @@ def _rank(
 
 
 def _fits(items: Items, rest: Resources) -> bool:
-    """True if the amounts fit into `rest`. A type missing there is unlimited."""
+    """True if the amounts fit into the remainder `rest`. A type that it lacks is unlimited."""
     return all(value <= rest[name] for name, value in items if name in rest)
 
 
@@ -268,7 +268,7 @@ def _take_off(items: Items, rest: dict[str, int]) -> None:
 
 
 def _exceeds_max(queue: Queue, items: Items, wanted: Resources) -> bool:
-    """True if the queue still reaches its maximum without the items, in each wanted type."""
+    """True if the queue without these amounts still reaches its maximum, in each wanted type."""
     bounds = queue.max or EMPTY
     return all(
         name in bounds and _staying(queue, name) - value >= bounds[name]
@@ -278,7 +278,7 @@ def _exceeds_max(queue: Queue, items: Items, wanted: Resources) -> bool:
 
 
 def _keeps_guarantee(queue: Queue, items: Items) -> bool:
-    """True if the queue stays at its guarantee or above without the items (law 2)."""
+    """True if the queue remains at or above its guarantee without these amounts (law 2)."""
     guaranteed = queue.guaranteed or EMPTY
     return all(
         _staying(queue, name) - value >= guaranteed[name] for name, value in items if name in guaranteed

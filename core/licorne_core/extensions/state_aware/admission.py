@@ -32,11 +32,11 @@ class Admission:
         return app.state is AppState.ACCEPTED
 
     def key(self, app: Application) -> Key:
-        """Sort key among those that wait in turn."""
+        """Sort key among applications that wait for admission."""
         return (app.submission_time, app.app_id)
 
     def note(self, app: Application, *, present: bool) -> None:
-        """Note a change of the application; `present` is False if it left the leaf."""
+        """Note a change of the application; `present` is False once it has left the leaf."""
         if present and self.waits_in_turn(app):
             self._waiting.put(app, self.key(app))
         else:
@@ -61,5 +61,5 @@ class StrictOrder(Admission):
         return bool(app.pending_count) and app.state in SCHEDULABLE
 
     def key(self, app: Application) -> Key:
-        """Sort key in the leaf."""
+        """Sort key of the application in the leaf."""
         return app_key(app, app.leaf)

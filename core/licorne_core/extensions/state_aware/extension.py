@@ -49,7 +49,7 @@ class StateAware(Extension):
         return self._is_on(app.leaf) and self._admissions[app.leaf].waits_in_turn(app)
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
-        """Rank all its applications anew."""
+        """Rank all applications of the queue again."""
         admission = self._admissions.get(queue)
         if admission is not None:
             admission.forget_waiting()
@@ -68,7 +68,7 @@ class StateAware(Extension):
         self._admissions.pop(queue, None)
 
     def flagged(self) -> None:
-        """Rank all applications anew."""
+        """Rank all applications again."""
         for admission in self._admissions.values():
             admission.forget_waiting()
 
@@ -85,7 +85,7 @@ class StateAware(Extension):
         return [(app, due), *((one, one is first) for one in others)]
 
     def departed(self, leaf: Queue, app: Application) -> None:
-        """Let the next application start, if the one that left was starting."""
+        """Let the next application start, if the departed one was starting."""
         admission = self._admissions.get(leaf)
         if admission is not None:
             admission.note(app, present=False)

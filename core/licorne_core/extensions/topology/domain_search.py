@@ -109,7 +109,7 @@ class DomainSearch(SetSearch):
         return found
 
     def lack(self, app_id: AppId) -> TogetherCheck:
-        """The domain that comes nearest to the needs of the gang, and its number of missing slots."""
+        """The domain with the fewest missing slots for the gang, and their number."""
         inside, level = self._inside, self._inside.level
         last = inside.last
         paths = inside.held[last] or self._domains.nodes[last]
@@ -151,7 +151,7 @@ class DomainSearch(SetSearch):
         return self._domains.grouped(depth, self._inside.slice_depth).get(path, [])
 
     def inside(self, key: Path) -> Picks | None:
-        """Nodes for all members in a domain of the last depth; None if they do not fit, as far as known."""
+        """Nodes for all members in one domain of the last depth; None if none is found for them."""
         return self._in_domain((self._inside.last, key))
 
     def _in_domain(self, domain: Domain) -> Picks | None:
@@ -182,7 +182,7 @@ class DomainSearch(SetSearch):
         return [slots.sums[depth].get(path, 0) for slots in self._slots]
 
     def _hardest_first(self, domain: Domain) -> list[Bundle]:
-        """The slices, those of the kind with the fewest slots first."""
+        """The slices of the gang, the kind with the fewest slots in the domain first."""
         slots = self._slots_in(domain)
 
         def rank(one: Bundle) -> tuple[int, int]:
@@ -198,7 +198,7 @@ class DomainSearch(SetSearch):
         return counts
 
     def _most_slices(self, room: Domain, slices: Sequence[Bundle], picks: Sequence[int]) -> int:
-        """Most further slices that a domain takes beside the picked ones."""
+        """The maximum number of further slices in a domain, in addition to the picked ones."""
         depth, path = room
         one = slices[len(picks)]
         counts = self._members(slices, picks)

@@ -116,7 +116,7 @@ def _held(app: Application, nodes: NodeBook, domains: Domains, depth: int) -> li
 
 
 class DomainSets(NodeSets):
-    """The domains, by path, of which one has to contain all members of a gang."""
+    """Paths of the domains of present members of the gang; None if there are no such members."""
 
     def __init__(self, inside: Inside) -> None:
         """Use the depths that the terms allow."""
@@ -140,7 +140,7 @@ class DomainSets(NodeSets):
         return None if domain is None else domain[1]
 
     def bundles(self, members: Sequence[int]) -> list[Bundle]:
-        """The members of each kind, in gang slices if there are any."""
+        """The members of each kind, grouped into gang slices if there are any."""
         return slices_of(members, self._inside.slice_size) or super().bundles(members)
 
     def parts(self, key: Path) -> Sequence[Collection[Node]]:

@@ -109,7 +109,7 @@ class DomainBook:
         self._births = 0
 
     def current(self) -> Domains:
-        """The domains; they are derived anew after a change of the levels."""
+        """The domains; they are indexed again after a change of the levels."""
         self.nodes.refusals_count = True
         births, _ = self.nodes.made_of
         domains = self._domains
@@ -149,7 +149,7 @@ class DomainSlots(Slots):
         self._by_slots: dict[int, list[tuple[int, Path]]] = {}
 
     def with_slots(self, depth: int, least: int) -> Sequence[tuple[int, Path]]:
-        """The domains of a depth with at least `least` slots, those with the fewest first, then by path."""
+        """The domains of a depth with at least `least` slots, the fewest slots first, then by path."""
         known = self._by_slots.get(depth)
         if known is None:
             # From now on it is updated with each change.

@@ -21,7 +21,7 @@ from licorne_core.values.ids import AppId
 
 
 class Topology(Extension):
-    """Each application whose gang has terms about domains has the bit; only those have lost places."""
+    """Domains, and rooms of lost members. Each application whose gang has terms about domains has the bit."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without lost places."""

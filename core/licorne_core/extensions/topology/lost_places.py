@@ -1,12 +1,12 @@
 """Places of gang members that were lost with their nodes.
 
-When a member of a topology gang ends with its node, or while its node is not schedulable, its place is noted:
-the task group, and the domain to which the next member of that task group is bound. For gang slices this is
-the domain of the slice, or else that of the gang. For `topology.swap-seconds` the amounts are reserved on one
+When a member of a topology gang ends with its node, or while its node is not schedulable, a place is
+recorded: the task group, and the domain for the next member of that task group. For gang slices this is the
+domain of the slice, or else that of the gang. For `topology.swap-seconds` the amounts are reserved on one
 node of the domain: the first in node order that has the room, as soon as one has, that is not reserved for
-another ask, and that the RM has not refused. The RM is asked about it in the name of a running member of the
-same class. If it refuses, the room is reserved on another node; while it does not answer, the room stays. No
-other member moves.
+another ask, and that the RM has not refused. The RM is asked about it in the name of a running member of
+the same class. If it refuses, the room is reserved on another node; while it does not answer, the room
+stays. No other member moves.
 
 The next ask of the task group gets the place. After the time nothing is reserved any more. If the domain is
 required, or the gang has slices, the member still has to be in it; if not, the place is dropped.
@@ -67,14 +67,14 @@ class LostPlace(MemberRoom):
 
     @property
     def is_lost(self) -> bool:
-        """True if it has no node, or its node takes no asks any more, or the RM has refused it.
+        """True if the place has no usable node: none, a closed one, or one that the RM has refused.
 
         A missing answer of the RM is no reason to change the node: the RM is asked again.
         """
         return self.node is None or not self.node.schedulable or refuses(self.node, self.ask_class)
 
     def running(self) -> Request | None:
-        """A running member of the lost one's class; None for none."""
+        """A running member of the lost member's class; None for none."""
         for request in self.app.requests.values():
             is_like = request.ask.ask_class == self.ask_class and request.state in MAY_GO
             if is_like and request.ask.task_group == self.task_group:
@@ -86,7 +86,7 @@ class LostPlace(MemberRoom):
         return self._all.nodes_in(self.domain)
 
     def hold_for(self, request: Request) -> None:
-        """Hold it for an assumed ask; other asks go to other nodes until the RM has answered."""
+        """Hold the place for an assumed ask; until the RM has answered, other asks use other nodes."""
         self.request = request
         self._all.retry(self)
 
@@ -152,9 +152,9 @@ class LostPlaces:
         self.retry(place)
 
     def seek(self) -> None:
-        """Find nodes for places without one, or whose node takes no asks any more.
+        """Find nodes for places that have none or a closed one.
 
-        The RM is asked about a node if there is a predicate and none of its answers is valid.
+        The RM is asked about a node if there is a predicate and no valid answer.
         """
         now = (self._nodes.changed.count, self._predicates.closed_checks)
         if self._sought_at == now:
@@ -189,7 +189,7 @@ class LostPlaces:
         self._retry_asks(app, {place.task_group for place in places})
 
     def drop(self, place: LostPlace) -> None:
-        """Remove a place, and what is reserved for it."""
+        """Remove a place, and its reservation."""
         self._leave_node(place)
         del place.app.gang.rooms[place], self.present[place], self._rooms[place]
         timer = timer_of(place)
@@ -243,8 +243,7 @@ class LostPlaces:
     def _ask(self, place: LostPlace, like: _Like) -> bool:
         """Ask the RM about the node of the place, if there is a predicate; False if too many checks are open.
 
-        It is asked in the name of a running member of the lost one's class. Places of one class share a
-        question.
+        The question names a running member of the lost member's class. Places of one class share a question.
         """
         node, predicates = place.node, self._predicates
         if node is None or not predicates.is_needed(place.ask_class, node, allocate=False):

@@ -1,4 +1,4 @@
-"""Topology domains: their nodes, their room, and how many gang members would fit."""
+"""Topology domains: their nodes, their free room, and their slots for gang members."""
 
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -51,7 +51,7 @@ class DomainReport:
 class TopologyReport:
     """The levels of a partition, the widest first, and its domains, each before those inside.
 
-    `shape` is the size of one member; empty if nothing waits and none was given: then there are no slots.
+    `shape` is the size of one member; if none was given and no ask waits, it is empty and there are no slots.
     `unasked` is true if there is a predicate: the RM was not asked, and the slots are by amounts alone.
     """
 
@@ -94,7 +94,7 @@ def topology(
 
 
 def _path_of(domain: Domain) -> tuple[list[str], int]:
-    """Sort key of the report: the paths as they are shown, in which a value may have a slash."""
+    """Sort key of the report: the displayed paths, in which a value may contain a slash."""
     depth, path = domain
     return "/".join(path).split("/"), depth
 
@@ -151,7 +151,7 @@ def _members(partition: Partition) -> Generator[None, None, Counter[NodeId]]:
 def _waiting_shape(partition: Partition) -> Generator[None, None, Resources]:
     """Shape of the first waiting topology gang, or else of the largest waiting ask that has room now.
 
-    Where none of the largest has room it is that of the largest ask. What can never start does not count.
+    If none has room, it is the shape of the largest ask. Asks that can never start do not count.
     """
     for blocker in partition.wakeups.gangs:
         if blocker.classes:
@@ -181,7 +181,7 @@ def _waiting_shape(partition: Partition) -> Generator[None, None, Resources]:
 
 
 def _share(partition: Partition, wanted: AskClass) -> float:
-    """The largest share of the partition that such an ask wants of a resource."""
+    """The largest fraction of the partition's amount of a resource that the ask requests."""
     total = partition.nodes.total
     return max((value / total[name] for name, value in wanted.items if total.get(name)), default=0.0)
 

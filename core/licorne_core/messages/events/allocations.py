@@ -37,17 +37,17 @@ class Asked:
 
     @property
     def count(self) -> int:
-        """One."""
+        """The number of records: one."""
         return 1
 
     def records(self) -> list[EventRecord]:
-        """APP_REQUEST add."""
+        """The record APP_REQUEST add."""
         return [_of_ask(self.time, self.ask, EventChange.ADD, EventDetail.APP_REQUEST)]
 
 
 @dataclass(slots=True, init=False)
 class Placed:
-    """An allocation was made or taken over. `started`: its application entered Running with it."""
+    """An allocation was made or recovered. With `started` its application entered Running."""
 
     time: float
     allocation: Allocation
@@ -63,7 +63,7 @@ class Placed:
 
     @property
     def count(self) -> int:
-        """From 3 to 5."""
+        """The number of records: from 3 to 5."""
         return 3 + self.started + bool(self.owner.group)
 
     def records(self) -> list[EventRecord]:
@@ -111,7 +111,7 @@ class Freed:
 
     @property
     def count(self) -> int:
-        """From 3 to 6."""
+        """The number of records: from 3 to 6."""
         return 3 + self.completing + self.ask_gone + bool(self.owner.group)
 
     def records(self) -> list[EventRecord]:
@@ -145,7 +145,7 @@ def queue_room(path: QueuePath) -> BoundTexts:
 
 @dataclass(slots=True)
 class RoomChanged:
-    """An ask exceeds what is `available` in a bound; with None, it fits again.
+    """An ask exceeds the `available` amounts of a limit; with None, it fits again.
 
     While a maximum is reached, the available amounts change with every allocation.
     """

@@ -1,7 +1,6 @@
 """Events of nodes, and of queues and their limits (spec §§ 4.14, 7.8, 10.9).
 
-Where the size of the cluster changes, root's QUEUE_MAX is set. `cluster` is that size: the sum of all
-capacities.
+A change of the cluster's size sets root's QUEUE_MAX. `cluster` is that size: the sum of all capacities.
 """
 
 from licorne_core.messages.events.records import EventChange, EventDetail, EventRecord, EventType
@@ -63,7 +62,7 @@ def schedulable_changed(time: float, node_id: NodeId, *, schedulable: bool) -> E
 
 
 def operator_acted(time: float, of: EventType, name: str, text: str) -> EventRecord:
-    """NODE or QUEUE set, without details; `text` says what an operator has done to it by hand."""
+    """NODE or QUEUE set, without details; `text` describes the act of an operator."""
     return EventRecord(time, of, name, EventChange.SET, message=text)
 
 

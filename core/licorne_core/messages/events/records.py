@@ -103,7 +103,7 @@ class EventRecord:
         message: str = "",
         resource: Resources = EMPTY,
     ) -> None:
-        """Take the fields of the event."""
+        """Create the record from its fields."""
         self.type = type
         self.object_id = object_id
         self.time = time
@@ -136,7 +136,7 @@ class Fact(Protocol):
 
     @property
     def time(self) -> float:
-        """Time at which it happened, in unix seconds."""
+        """Time of the fact, in unix seconds."""
         ...
 
     @property

@@ -14,7 +14,7 @@ NOBODY = UserGroup("nobody", ("nogroup",))
 
 
 def is_forced(app: NewApplication) -> bool:
-    """True if the RM runs the application already, so that it must be taken (spec § 3, table)."""
+    """True if the RM runs the application already, so that it must be accepted (spec § 3, table)."""
     return tag_value(app.tags, FORCE_TAG).lower() in _TRUE
 
 

@@ -236,7 +236,7 @@ class Application:
         self.gang.add_placeholder(ask)
 
     def enqueue(self, group: AskGroup, request: Request, now: float) -> bool:
-        """Add a pending request to the group; True if there is something new to try."""
+        """Add a pending request to the group; return True if the group has to be tried again."""
         request.group = group
         place = request.place
         group.push(place)
@@ -249,7 +249,7 @@ class Application:
         return group.heap[0].arrival == request.arrival
 
     def forget_idle(self, group: AskGroup) -> None:
-        """Drop an idle group if there are many: a few are retained, as asks of their classes come again."""
+        """Drop an idle group if there are many; a few are retained for later asks of the same classes."""
         group.start_afresh()
         if len(self.groups) > IDLE_GROUPS:
             del self.groups[group.key]
@@ -357,5 +357,5 @@ class Asking:
         self.promise: Any = None if request is None else request.promise
 
     def needs(self, quota: Quota) -> Items:
-        """Amounts needed in a quota, beyond those that are left free there for this ask's promise."""
+        """Amounts needed in a quota, beyond the amounts left free in it for this ask's promise."""
         return self.items if self.promise is None else self.promise.lacks(quota)

@@ -88,7 +88,7 @@ class TaskGroup:
 
     @property
     def open(self) -> int:
-        """Number of placeholders that real asks wait for: to replace them, or for their end (§ 6.4)."""
+        """Number of placeholders for which real asks wait: to replace them, or for their end (§ 6.4)."""
         return self.count - self.replaced - self.timed_out
 
 
@@ -100,7 +100,7 @@ class GangUnits(ABC):
     """
 
     def __init__(self, asked_by: str, no_placeholders: str) -> None:
-        """Start without members. The texts name what asks for units, and why that excludes placeholders."""
+        """Start without members. The texts name the source of the units, and why it excludes placeholders."""
         self.asked_by = asked_by
         self.no_placeholders = no_placeholders
         self.behind = False
@@ -135,7 +135,7 @@ class GangUnits(ABC):
 
     @abstractmethod
     def whole(self) -> list[Sequence[Request]]:
-        """All units, if members are known. A stop of the first unit requires that of all others."""
+        """All units, if members exist. A stop of the first unit requires that of all others."""
 
     @abstractmethod
     def of(self, request: Request) -> Sequence[Request]:
@@ -254,9 +254,9 @@ class Gang:
         return any(group.open for group in self.groups.values())
 
     def is_complete(self, kept: Resources) -> bool:
-        """True if its placeholders keep all the room that was requested (spec § 6.7).
+        """True if its placeholders hold all the room that was requested (spec § 6.7).
 
-        Only types that were requested and are kept count, as in the older core.
+        Only types that were both requested and held count, as in the older core.
         """
         wanted = self.placeholder_ask
         shared = wanted.keys() & kept.keys()

@@ -1,6 +1,6 @@
-"""Pending asks of an application by class, and those that wait for a remedy such as a reservation.
+"""Pending asks of an application by class, some of which wait for a remedy such as a reservation.
 
-The asks of a group fit the same nodes, so when one finds no node, none does. Each of them may then get a
+The asks of a group fit the same nodes, so if one finds no node, none does. Each of them may then get a
 remedy once it is old enough, for instance a reserved node, in the order of asks (spec §§ 5.3, 8.5).
 """
 
@@ -276,7 +276,7 @@ class AgedAsks:
         return None
 
     def end_wait(self, now: float) -> bool:
-        """End the wait for which it was parked, if it is over; True if so."""
+        """End the wait for which the group was parked, if it is over; return True then."""
         return False
 
     def let_go(self) -> None:
@@ -337,7 +337,7 @@ class AgedAsks:
 
 
 class OfNoNode(AgedAsks):
-    """The asks of a group that found no node, and have no claim on a later start."""
+    """The asks of a group that found no node, and hold no claim on a later start."""
 
     __slots__ = ()
 

@@ -38,7 +38,7 @@ def _first_place(group: AskGroup) -> tuple[int, float, int]:
 def next_members(app: Application) -> list[Share]:
     """The asks that are placed together next: all pending placeholders, or the next unit of a gang.
 
-    A unit without some of its asks has those that have arrived.
+    A unit with missing asks consists of those that have arrived.
     """
     return _shares(app, gang_groups(app))
 
@@ -102,7 +102,7 @@ def missing_of(app: Application, shares: Iterable[Share]) -> Resources:
 
 
 def gather_gang(app: Application) -> list[Share]:
-    """Set the amounts that are checked against quotas to those of all next members; return these."""
+    """Set the amounts that are checked against quotas to the sum over all next members; return it."""
     groups = gang_groups(app)
     shares = _shares(app, groups)
     together = amounts_of(shares)

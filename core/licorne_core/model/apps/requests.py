@@ -295,7 +295,7 @@ class Request:
 
     @property
     def place(self) -> AskPlace:
-        """Its place among the requests of its application."""
+        """Its position among the requests of its application."""
         return _make(AskPlace, (-self.priority, self.create_time, self.arrival, self))
 
     @property
@@ -304,12 +304,12 @@ class Request:
         return self.state is PENDING
 
     def follow(self, event: RequestEvent) -> None:
-        """Change the state by the event; raises KeyError if the present state has no such event."""
+        """Change the state by the event; raise KeyError if the present state has no such event."""
         self.state = TRANSITIONS[self.state, event]
 
 
 def place_of(request: Request) -> AskPlace:
-    """The place of a request among those of its application."""
+    """The position of a request among those of its application."""
     return request.place
 
 
@@ -319,7 +319,7 @@ def is_ask(request: Request) -> bool:
 
 
 def seconds_run(request: Request, now: float) -> float:
-    """Run time in seconds; a recovered allocation runs since its ask was made, unless the RM knows better."""
+    """Run time in seconds, by default for a recovered allocation since the creation of its ask."""
     allocation = request.allocation
     assert allocation is not None, f"{request!r} runs nowhere"
     if request.started is not None:
@@ -329,7 +329,7 @@ def seconds_run(request: Request, now: float) -> float:
 
 
 def seconds_lost(request: Request, assumed: float | None, now: float) -> float:
-    """Seconds of work that would be lost if the request was stopped now: those since its last checkpoint.
+    """Seconds of work since the last checkpoint, which would be lost if the request was stopped now.
 
     `assumed` is the checkpoint of a request whose RM has reported none, in unix seconds: the median of
     its leaf. Without either the whole run time is lost.

@@ -1,4 +1,4 @@
-"""The nodes of one partition, their sum, and the orders that follow from utilization (spec § 7.5)."""
+"""The nodes of one partition, their total capacity, and the orders by utilization (spec § 7.5)."""
 
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
@@ -38,9 +38,9 @@ class NodeOrder:
         raise NotImplementedError
 
     def voids(self, node: Node) -> Iterable[Node]:
-        """Nodes whose scores may have changed, as this node was changed, added or removed.
+        """Nodes whose scores may have changed, because this node was changed, added or removed.
 
-        Called once after each such change. The node itself is among them unless it was removed.
+        Called once after each such change. The node itself is included unless it was removed.
         """
         return (node,)
 
@@ -131,7 +131,7 @@ class SpreadOrder(NodeOrder):
 
 
 def _mean(group: Mapping[Node, float]) -> float:
-    """Mean utilization of a group, by a sum that does not depend on the order of its nodes."""
+    """Mean utilization of a group, from a total that does not depend on the order of its nodes."""
     return fsum(group.values()) / len(group)
 
 
@@ -158,7 +158,7 @@ def _utilization(node: Node, weights: tuple[tuple[str, float], ...]) -> float:
 
 
 def _raise_to(largest: dict[str, int], capacity: Mapping[str, int]) -> None:
-    """Raise the largest amounts to those of one more node."""
+    """Raise the largest amounts to the capacity of one more node, where that is larger."""
     for name, value in capacity.items():
         if value > largest.get(name, 0):
             largest[name] = value
@@ -197,7 +197,7 @@ class NodeBook:
         """True once nodes that fit are counted for gangs: then a refusal by the RM is a change of a node."""
 
     def add(self, node: Node) -> None:
-        """Take a node in."""
+        """Add a node."""
         self._births += 1
         node.birth = self._births
         self.by_id[node.node_id] = node
@@ -257,7 +257,7 @@ class NodeBook:
         return any(self.highest.get(name, 0) < value for name, value in items)
 
     def is_large(self, items: Items) -> bool:
-        """True if no node holds two such asks, even when empty."""
+        """True if no node has room for two such asks, even when empty."""
         largest = self._largest_amounts()
         return any(largest.get(name, 0) < 2 * value for name, value in items)
 
@@ -276,5 +276,5 @@ class NodeBook:
         return (self._births, len(self.by_id))
 
     def reorder(self, policy: NodeSortPolicy, *, packs: bool) -> None:
-        """Order by another policy from now on; the caller scores the nodes anew and adds them."""
+        """Rebuild the order by another policy; the caller scores all nodes and adds them."""
         self.order = node_order(policy, packs=packs)

@@ -26,4 +26,4 @@ class HeldRoom(ABC):
 
     @abstractmethod
     def leaves(self, wanted: AskClass | Shape, node: Any) -> Mapping[str, int]:
-        """Amounts that asks of the class may use now, kept ones included; empty for no bound."""
+        """Amounts that asks of the class may use now, including reserved ones; empty for no bound."""

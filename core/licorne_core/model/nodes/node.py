@@ -134,7 +134,7 @@ class Node:
         self.open = self.schedulable and not any(r.exclusive for r in self.reservations.values())
 
     def add_reservation(self, reservation: Reservation) -> None:
-        """Add a reservation, and keep its room free."""
+        """Add a reservation, and reserve its amounts."""
         self.reservations[reservation.app_id, reservation.key] = reservation
         charge(self.kept, reservation.items)
         self._derive()
@@ -169,7 +169,9 @@ class Node:
                 self.available[name] = self.available.get(name, 0) - value
 
     def takes(self, wanted: AskClass | Shape, *, reserved: bool = False, holder: object = None) -> bool:
-        """True if an ask may be placed here now, as far as known; see `refusal` for the reason if not."""
+        """True if an ask may be placed here now, by the answers so far; see `refusal` for the reason if
+        not.
+        """
         return self.refusal(wanted, reserved=reserved, holder=holder) is None
 
     def refusal(
@@ -231,7 +233,7 @@ class Node:
         return bool(reason) and reason is not NO_ANSWER
 
     def note_known_change(self, *, narrowed: bool) -> bool:
-        """Void results as the RM has changed the node; True if it had refused any class here.
+        """Void the RM's results because the RM has changed the node; return True if it had refused a class.
 
         With `narrowed`, acceptances in open answers are void too: the RM may have decided before the
         change. A removal only makes room.
@@ -242,7 +244,7 @@ class Node:
         return bool(self.results) and self.forget_results()
 
     def forget_results(self) -> bool:
-        """Void the results of a changed node; True if the RM had refused any class here.
+        """Void the results of a changed node; return True if the RM had refused a class on it.
 
         Open answers still count: the RM gives them in view of its earlier acceptances.
         """
@@ -297,7 +299,7 @@ def refuses(node: Node, ask_class: AskClass) -> bool:
 
 
 def _first_short(amounts: Mapping[str, int], items: Items) -> str | None:
-    """The first wanted type with too little available; a missing type counts as zero."""
+    """The first requested type with too little available; a missing type counts as zero."""
     for name, value in items:
         if amounts.get(name, 0) < value:
             return name

@@ -10,7 +10,7 @@ from licorne_core.values.resources import Items
 
 
 def settled(quota: Quota, name: str) -> int:
-    """Settled usage of a type, in its unit: allocated, without victims, and what is promised."""
+    """Settled usage of a type, in its unit: allocated amounts without victims, plus promised amounts."""
     return quota.allocated.get(name, 0) - quota.preempting.get(name, 0) + quota.promised.get(name, 0)
 
 

@@ -223,7 +223,7 @@ class Queue(Quota):
         return self.counts_as(self.priorities.top)
 
     def counts_as(self, inside: int) -> int:
-        """A priority inside the queue as its parent sees it (spec § 4.11)."""
+        """The priority that the parent derives from a priority inside the queue (spec § 4.11)."""
         if inside == NO_PRIORITY:
             return NO_PRIORITY
         if self.settings.priority_fence:
@@ -237,10 +237,10 @@ RECOVERY_PATH = QueuePath(f"root.{RECOVERY_NAME}")
 
 
 def may_submit(queue: Queue, user: UserGroup) -> bool:
-    """True if an access list of the queue, or of one above it, lets the user in (spec § 2.3).
+    """True if an access list of the queue, or of an ancestor, contains the user (spec § 2.3).
 
-    Administrators may submit as well. No user may submit to the recovery queue or below it; only
-    forced applications get there.
+    Administrators may submit as well. No user may submit to the recovery queue or its descendants; only
+    forced applications are placed there.
     """
     if any(above.path == RECOVERY_PATH for above in queue.lineage):
         return False
@@ -248,7 +248,7 @@ def may_submit(queue: Queue, user: UserGroup) -> bool:
 
 
 def takes_applications(queue: Queue) -> bool:
-    """True if it is an active leaf, and none above it is draining, stopped or to become a leaf.
+    """True if it is an active leaf, and no ancestor is draining, stopped or about to become a leaf.
 
     The same is true for dynamic leaves. Otherwise new applications could prevent the removal of the last
     child of such a parent for ever.
@@ -259,7 +259,7 @@ def takes_applications(queue: Queue) -> bool:
 
 
 def why_closed(queue: Queue) -> str:
-    """Reason that a queue takes no applications, to follow the name of the queue."""
+    """The reason why a queue accepts no applications, to follow the name of the queue."""
     if not queue.is_leaf:
         return "is no leaf"
     above = next(
@@ -324,7 +324,7 @@ def denominators(queue: Queue) -> dict[str, int]:
 def derive_denominators(queue: Queue) -> None:
     """Derive the denominators of the queue, which depend on the queues above it only.
 
-    Most queues have those of their parent: one mapping for all takes less memory.
+    Most queues share the mapping of their parent, which saves memory.
     """
     found, parent = denominators(queue), queue.parent
     same = parent is not None and parent.denominators == found

@@ -31,7 +31,7 @@ _NOTHING = TemplateConfig()
 def configure(queue: Queue, config: QueueConfig) -> None:
     """Apply its configuration to a managed queue; its parent must be configured before.
 
-    All derived settings are derived anew, so that nothing of an earlier configuration stays. Root
+    All derived settings are recomputed, so that nothing of an earlier configuration remains. Root
     has no sizes of its own, and keeps its first `max_applications` (spec § 2.7.3).
     """
     parent = queue.parent
@@ -50,7 +50,7 @@ def configure(queue: Queue, config: QueueConfig) -> None:
 def apply_template(queue: Queue) -> None:
     """Apply the template above it to a dynamic queue; parents come first.
 
-    A leaf takes all of the template, a parent only passes it on. The recovery queue never changes:
+    A leaf applies the whole template, a parent only passes it on. The recovery queue never changes:
     fifo, without limits (spec § 3.14).
     """
     if queue.path == RECOVERY_PATH:
@@ -155,7 +155,7 @@ class QueueTree:
         return queue
 
     def walk(self, top: Queue | None = None) -> Iterator[Queue]:
-        """All queues, or `top` and those below; parents before their children, these by name."""
+        """All queues, or `top` and its descendants; parents before their children, siblings by name."""
         waiting = [top or self.root]
         while waiting:
             queue = waiting.pop()
@@ -339,7 +339,7 @@ class QueueTree:
 
 
 def check_extent(path: str) -> None:
-    """Raise Rejected for a path that is too long or has too many levels to be created."""
+    """Raise Rejected for a path that is too long, or has too many levels."""
     if len(path) > MAX_PATH_LENGTH:
         raise Rejected(
             f"queue path of {len(path)} characters is too long, at most {MAX_PATH_LENGTH} allowed",

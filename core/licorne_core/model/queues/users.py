@@ -54,7 +54,7 @@ class UserApps:
         self._all.clear()
 
     def first_key(self) -> Key:
-        """Key of the first application, whether it is blocked or not; there is one."""
+        """Key of the first application, blocked or not; there is at least one."""
         first = self._all.top()
         entry = None if first is None else self._all.entry(first)
         assert entry is not None, f"{self.name} has no ranked application"
@@ -62,7 +62,7 @@ class UserApps:
 
 
 class LeafUser:
-    """What one user has in a fair leaf."""
+    """The applications and counts of one user in a fair leaf."""
 
     __slots__ = ("_known", "allocated", "items", "name")
 
@@ -78,7 +78,7 @@ class LeafUser:
         return len(self._known)
 
     def follow(self, app: Application) -> None:
-        """Count what an application has now instead of what it had."""
+        """Replace the counts of an application by its present ones."""
         used = dict(app.allocated)
         charge(used, tuple(app.placeholder_allocated.items()))
         before = self._known.get(app)

@@ -1,10 +1,10 @@
 """Node index: finds the first node on which an ask fits, without sorting (spec §§ 7.4-7.6, 8.4).
 
-One heap holds all open nodes. A supply that takes none of the first few of them gets a heap of its
-own, unless it wants more of a resource type than any node has (`Greatest`). Changes of nodes are
-written to a log, which a heap reads before each search: a node with a better score or more room enters
-again; a worse or full node is removed when it comes to the top. So a decision costs about log(nodes),
-and a class that fits nowhere costs nothing until a node changes that takes it.
+One heap holds all open nodes. A supply that takes none of the first few of them gets a heap of its own,
+unless it wants more of a resource type than any node has (`Greatest`). Changes of nodes are written to a
+log, which a heap reads before each search: a node with a better score or more room is added again; a worse
+or full node is removed when it reaches the top. So a decision costs about log(nodes), and a class that fits
+nowhere costs nothing until a node changes that takes it.
 
 A supply's own heap is filled in parts. Until it is full the first node of the supply is not known, and
 the search raises `StillLooking`. This ends the turn, so few heaps are filled at a time.
@@ -43,13 +43,13 @@ PROBES = 8
 
 
 class StillLooking(Exception):
-    """Not all nodes have been searched yet; the next call continues there."""
+    """Not all nodes have been searched yet; the next call continues the search."""
 
 
 class NodeHeaps(Search):
     """The heap of all open nodes, and those of supplies.
 
-    Always true: the log behind a heap's position has all nodes that became better since its last use.
+    Always true: the log after a heap's position has all nodes that became better since its last use.
     `work` counts operations on many nodes at once, in units of about a microsecond.
     """
 
@@ -100,7 +100,7 @@ class NodeHeaps(Search):
             self._catch_up()
 
     def top(self) -> Node | None:
-        """First of all open nodes; None for none, and while the search for a supply's first node goes on."""
+        """First of all open nodes; None for none, and while a search for a supply's first node continues."""
         if self._room.filling:
             return None
         everything = self._everything
@@ -190,8 +190,8 @@ class NodeHeaps(Search):
     def _start(self, supply: Supply) -> SupplyHeap:
         """Start to fill a heap of the supply's own.
 
-        A short supply has only changed nodes as candidates. A search of all nodes may also derive the
-        greatest amounts anew.
+        A short supply has only changed nodes as candidates. A search of all nodes may also recompute the
+        greatest amounts.
         """
         nodes = list(supply.nodes.rooms) if supply.is_short else self._room.all_nodes()
         sizes = None
@@ -259,8 +259,8 @@ class NodeIndex:
     def reorder(self, policy: NodeSortPolicy, *, packs: bool = False) -> Iterator[int]:
         """Put another node order in force, step by step; yield the cost of each step.
 
-        Between two steps nodes may change, but no search may run. They may come and go, unless one of the
-        orders has mates. A later call ends this one.
+        Between two steps nodes may change, but no search may run. Nodes may also be added and removed,
+        unless one of the orders has mates. A later call ends this one.
         """
         self._reorders += 1
         number = self._reorders
@@ -295,7 +295,7 @@ class NodeIndex:
             self._leave(ask_class)
 
     def is_wanted(self, ask_class: AskClass) -> bool:
-        """True if there is a group of the class; if the class has no predicate, of its shape."""
+        """True if there is a group of the class, or, for a class without a predicate, of its shape."""
         return (ask_class.shape if ask_class.predicate is None else ask_class) in self._groups
 
     def clear(self) -> Iterator[int]:
@@ -384,7 +384,7 @@ class NodeIndex:
         self._void_scores(node)
 
     def victims_changed(self, node: Node) -> None:
-        """Note a change of the possible victims on the node; its score stays."""
+        """Note a change of the possible victims on the node; its score is unchanged."""
         self._nodes.changed.note(node)
 
     def refused(self, node: Node) -> None:
@@ -452,13 +452,13 @@ def _first(supply: Supply, nodes: Iterable[Node]) -> Node | None:
 
 
 def _score_afresh(node: Node, order: NodeOrder) -> None:
-    """Derive the score anew; the former one may be of another node order."""
+    """Recompute the score; the former one may belong to another node order."""
     node.score = order.score(node)
     node.version += 1
 
 
 def _rescore(node: Node, order: NodeOrder) -> bool:
-    """Derive the node's score anew; True if the node comes earlier in node order now."""
+    """Recompute the node's score; return True if its position in node order is better now."""
     before = node.score
     score = node.score = order.score(node)
     node.version += 1
@@ -466,7 +466,7 @@ def _rescore(node: Node, order: NodeOrder) -> bool:
 
 
 def refusals(nodes: Iterable[Node], ask_class: AskClass) -> dict[str, int]:
-    """Count the nodes by the reason for which the RM refuses the class there.
+    """Count the nodes that the RM refuses for the class, by reason.
 
     A missing answer of the RM is no reason.
     """

@@ -35,10 +35,10 @@ _make = tuple.__new__
 
 
 class NodeHeap:
-    """All open nodes in node order; a subclass takes some nodes only, or ranks them otherwise.
+    """All open nodes in node order; a subclass includes some nodes only, or ranks them otherwise.
 
     `keys` has the valid entry of each node, `read` is the position in the log of changes. In a `steady`
-    heap the entry of an unchanged node stays valid.
+    heap the entry of an unchanged node remains valid.
     """
 
     __slots__ = ("entries", "keys", "read", "steady")
@@ -51,7 +51,7 @@ class NodeHeap:
         self.read = 0
 
     def entry(self, node: Node) -> NodeEntry | None:
-        """Present entry of the node; None if the heap does not take the node."""
+        """Present entry of the node; None if the heap excludes the node."""
         if not node.open:
             return None
         return _make(NodeEntry, (node.score, node.node_id, node.birth, node.version, node))
@@ -179,7 +179,7 @@ class Greatest:
             self.read = len(log)
 
     def rules_out(self, items: Items) -> bool:
-        """True if, for some type, no open node has the wanted amount."""
+        """True if no open node has the requested amount of some type."""
         most = self._most
         return any(value > most.get(name, 0) for name, value in items)
 
@@ -191,9 +191,9 @@ class _Wanted(NamedTuple):
 
 
 class FittingIndex:
-    """Items that want amounts (`items`), sorted by the amount of each resource type.
+    """Items that request amounts (`items`), sorted by the amount of each resource type.
 
-    Always true: every item stands in the list of each type that it wants.
+    Always true: every item is in the list of each type that it requests.
     """
 
     __slots__ = ("_by_type", "_serial", "_serials")

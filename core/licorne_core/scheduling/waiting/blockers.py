@@ -57,7 +57,7 @@ class Blocker(LineOwner):
         """Note a failed try of one of its items."""
 
     def is_noted(self, wanted: Items, top: Ranking[Any]) -> None:
-        """Note the first item, or one that wants less; `top` is above all of them."""
+        """Note the first item, or one with a smaller request; `top` is an upper bound of all requests."""
 
     def watch(self, item: Any, collection: Any) -> None:
         """Let an item of the priority pass wait for it; `collection` is the item's collection."""
@@ -112,7 +112,7 @@ class Pool(Blocker):
         return self.least is not None and self.may_fit(self.least)
 
     def is_noted(self, wanted: Items, top: Ranking[Any]) -> None:
-        """Note the first item, or one that wants less; `top` is above all of them."""
+        """Note the first item, or one with a smaller request; `top` is an upper bound of all requests."""
         self.top = top
         self.lower(wanted)
 
@@ -134,7 +134,7 @@ class Pool(Blocker):
         return shortage.lets_through()
 
     def lower(self, items: Items) -> None:
-        """Lower `least`, as an item that wants these amounts may wait."""
+        """Lower `least`, because an item with a request for these amounts may wait."""
         if self.least is None:
             self.least = dict(items)
         elif self.least:
@@ -165,7 +165,7 @@ class Shortage(Blocker):
         return self.pool
 
     def lets_through(self) -> bool:
-        """True if there is enough now, and no failed try since the pool changed."""
+        """True if there is enough now, and no try has failed since the pool changed."""
         return self.shut_at != self.pool.changes and self.is_covered()
 
     def shut(self) -> None:
@@ -207,7 +207,7 @@ class OfThing(Blocker):
 
 
 class RunningLimit(OfThing):
-    """A queue, a user or a group lets no further application start (spec §§ 4.12, 10.5)."""
+    """The limit of a queue, a user or a group on running applications is reached (spec §§ 4.12, 10.5)."""
 
     __slots__ = ()
 
@@ -223,7 +223,7 @@ class RunningLimit(OfThing):
 
 
 class StoppedQueue(OfThing):
-    """An operator has stopped a queue: nothing in it or below is tried (spec § 4.2).
+    """An operator has stopped a queue: no ask in it or its descendants is tried (spec § 4.2).
 
     The regular pass does not enter the queue, so only items of the priority pass wait for this.
     """
@@ -248,7 +248,7 @@ class OpenPlaceholders(OfThing):
 
 
 class FullRoot(OfThing):
-    """Root has too little for asks that require nodes, even without their victims there (spec § 9.5).
+    """Root has too little for asks that require nodes, even without their victims on them (spec § 9.5).
 
     Other nodes are allocated beyond their capacity. Any change of root's headroom may help.
     """
@@ -268,7 +268,7 @@ class Blockers:
         self._by_kind: dict[Any, dict[Any, Any]] = {}
 
     def get(self, kind: type[T], thing: Any, *parts: Any) -> T:
-        """The blocker of the kind for the thing; a new one if there is none.
+        """The blocker of the kind for the object; a new one if there is none.
 
         `parts` are further arguments of the kind's constructor.
         """
@@ -288,7 +288,7 @@ class Blockers:
         return [one for kind in kinds for one in self._by_kind[kind].values()]
 
     def add(self, thing: Any, blocker: Blocker) -> None:
-        """Add a blocker that depends on the thing, and stays without waiting items."""
+        """Add a blocker that depends on the object, and is kept without waiting items."""
         self._by_kind.setdefault(type(blocker), {})[thing] = blocker
 
     def drop(self, kind: type[Blocker], thing: Any) -> None:

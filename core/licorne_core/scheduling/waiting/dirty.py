@@ -1,8 +1,8 @@
-"""The dirty set: things that have changed, and what follows from that.
+"""The dirty set: changed objects, and the consequences of the changes.
 
-Moves and changes of things are marked here. A mark says what has changed, not who is affected. From
-the marked things `open_blockers` derives the blockers that may let an item through, at the end of
-each command and before each decision. `settle` also ranks changed applications and queues anew.
+Moves and changes of objects are marked here. A mark names the change, not the affected items. From the
+marked objects `open_blockers` derives the blockers that may let an item through, at the end of each command
+and before each decision. `settle` also ranks changed applications and queues again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -99,7 +99,7 @@ class Ranks:
             self._rank_user(leaf.users[app.user.user], leaf)
 
     def _put_among_peers(self, app: Application, leaf: Queue) -> None:
-        """Count what the application has for its user, and find the applications that it is ranked among."""
+        """Add the application's counts to its user, and find the applications among which it is ranked."""
         name = app.user.user
         user = leaf.users.get(name)
         if user is None:
@@ -161,9 +161,9 @@ class Ranks:
             parent.ranking.discard(queue)
 
     def rekey(self, parent: Queue) -> None:
-        """Order the children or the users of a queue anew, as their precedence or their shares have changed.
+        """Sort the children or the users of a queue again, after a change of their precedence or shares.
 
-        Items that are set aside stay so: another rank lets no item through.
+        Items that are set aside remain so: another rank lets no item through.
         """
         wakeups, ranking = self._wakeups, parent.ranking
         if parent.is_leaf:
@@ -183,7 +183,7 @@ class Ranks:
                 wakeups.replacing.queue_key_changed(queue, key)
 
     def derive_shares(self) -> list[Queue]:
-        """Derive every share anew, as cluster size or settings have changed; return the leaves."""
+        """Recompute every share after a change of cluster size or settings; return the leaves."""
         self._wakeups.forget_order()
         queues = list(self._tree.walk())
         for queue in queues:
@@ -259,7 +259,7 @@ class Dirty:
         self.version += 1
 
     def mark_due(self, app: Application) -> None:
-        """Mark an application that may have a step to take that was not possible before.
+        """Mark an application that may have a step to take which was not possible before.
 
         Its usage is unchanged, so failed searches are not repeated.
         """
@@ -274,7 +274,7 @@ class Dirty:
         self._wakeups.reserved.wake_of(app)
 
     def mark_leaf(self, leaf: Queue) -> None:
-        """Mark pending or allocated amounts of the leaf and those above it."""
+        """Mark a change of pending or allocated amounts of the leaf and its ancestors."""
         self._leaves[leaf] = None
         self._wakeups.waiting.runnable = True
 
@@ -309,7 +309,7 @@ class Dirty:
         self._nodes[node] = None
 
     def mark_filled(self, node: Node) -> None:
-        """Mark less room on the node, or the RM's acceptance of an allocation there, a possible victim."""
+        """Mark a reduction of room on the node, or a new allocation, which is a possible victim."""
         self._index.took(node)
         if node.reservations:
             self._touched(node)
@@ -417,12 +417,12 @@ class Dirty:
                 self._touched(node)
 
     def _touched(self, node: Node) -> None:
-        """Note that, for asks that require the node, the victims to stop there may be others now (§ 9.5)."""
+        """Note that the victims on the node for asks that require it may have changed (§ 9.5)."""
         self._wakeups.reserved.wake_on(node)
         self._wakeups.waiting.runnable = True
 
     def settle(self) -> None:
-        """Open blockers, and rank changed items anew, before a pass."""
+        """Open blockers and rank changed items again, before a pass."""
         if self._things or self._nodes:
             self.open_blockers()
         wakeups, ranks = self._wakeups, self.ranks

@@ -11,8 +11,8 @@ from licorne_core.values.asks import AskClass
 class NoPlace(OfThing):
     """The placeholders of an application have no room together, or a member has none near its gang.
 
-    Its thing is the application, or the group of a member. It opens when a node that takes one of them has
-    changed, and when the RM has answered about nodes for them.
+    It belongs to the application, or to the group of a member. It opens after a change of a node that has
+    room for one of them, and after an answer of the RM about nodes for them.
     """
 
     __slots__ = ("_waiting_gangs", "classes", "lack", "lacks", "reserved_node", "tried_at")
@@ -40,7 +40,7 @@ class NoPlace(OfThing):
         """Result of the last search."""
 
     def may_use(self, node: Node) -> bool:
-        """True if the node takes one of the members now."""
+        """True if the node has room for one of the members now."""
         return node is self.reserved_node or any(
             node.refusal(ask_class) is None for ask_class in self.classes
         )

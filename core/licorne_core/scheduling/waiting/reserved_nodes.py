@@ -50,7 +50,7 @@ class ReservationLimits:
         return self._reserved.get(reserver, 0)
 
     def most(self, reserver: Reserver) -> int | None:
-        """Most reserved nodes of the application or queue; None for no bound of its own."""
+        """Maximum number of reserved nodes of the application or queue; None for no bound of its own."""
         if isinstance(reserver, Application):
             leaf: Queue = reserver.leaf
             own = leaf.settings.app_reserved_nodes

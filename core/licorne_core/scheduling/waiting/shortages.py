@@ -38,11 +38,11 @@ class QuotaPool(Pool):
         return shortage
 
     def may_fit(self, least: Amounts) -> bool:
-        """True if the amounts are left under the maximum."""
+        """True if these amounts are available under the maximum."""
         return within_max(self.thing, tuple(least.items()))
 
     def that_may_open(self) -> list[Blocker]:
-        """Return the blockers that may open, as a part of the quota was freed."""
+        """Return the blockers that may open after part of the quota was freed."""
         found: list[Blocker] = [self] if self.waiting_lines and self.lets_through() else []
         if len(self.watched):
             may_fit = self.watched.that_may_fit(headroom(self.thing))
@@ -63,8 +63,8 @@ class QuotaPool(Pool):
 class QuotaShortage(Shortage):
     """Blocks amounts that exceed the maximum of a queue, user or group (spec § 8.3c, e).
 
-    Its items are the amounts that do not fit. An amount is zero if it was promised to the ask, and a lowered
-    maximum has taken it away.
+    Its items are the amounts that do not fit. An amount is zero if it was promised to the ask, and a
+    lowered maximum has withdrawn it.
     """
 
     __slots__ = ("_of", "quota")

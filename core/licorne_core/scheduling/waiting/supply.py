@@ -1,4 +1,4 @@
-"""Supplies: nodes that would take a class of asks, and their waiting asks (spec §§ 8.4-8.8).
+"""Supplies: the nodes usable by a class of asks, and its waiting asks (spec §§ 8.4-8.8).
 
 A supply is searched for its first node. When it has none it is *short*: from then on it blocks its
 asks, and only changed nodes are candidates. These are noted once, in the pool of all short supplies, so that
@@ -52,18 +52,18 @@ MAX_ENTRIES = 4_000_000
 
 
 class NodePool(Pool):
-    """The open nodes, for the supplies of one kind that are short of them.
+    """The open nodes, for the short supplies of one kind.
 
-    `rooms` are nodes that have changed since the last pass. Always true: no other node takes asks of
-    a supply that is short. A finished pass shows that of them for all waiting asks.
+    `rooms` are nodes that have changed since the last pass. Always true: no other node is usable by asks of
+    a short supply. A finished pass has checked these nodes for all waiting asks.
     """
 
     __slots__ = ("_amounts", "_required", "_short", "passes_ended", "rooms", "supplies")
 
     def __init__(self, amounts: Callable[[Node], Mapping[str, int]], *, required: bool = False) -> None:
-        """Start empty. `amounts` gives the amounts of a node in which requested amounts have to fit.
+        """Start empty. `amounts` returns the amounts of a node in which requested amounts have to fit.
 
-        With `required` it is about one node, and about asks that require this node.
+        With `required` the pool is for one node, and for asks that require this node.
         """
         super().__init__()
         self._amounts = amounts
@@ -83,7 +83,7 @@ class NodePool(Pool):
             self._short = [*known[1 - MAX_SHORT :], supply]
 
     def close(self) -> None:
-        """Clear it: it has no supplies, and must not keep former ones or nodes alive."""
+        """Clear the pool: without supplies it must not keep former supplies or nodes in memory."""
         self._short = []
         self.rooms.clear()
         self.least = self.top = None
@@ -162,7 +162,7 @@ class Supply(Shortage):
     """Amounts of a node in which requested amounts have to fit."""
 
     def __init__(self, wanted: AskClass | Shape, nodes: NodePool) -> None:
-        """Start unused. `nodes` are those of the supplies of its kind."""
+        """Start unused. `nodes` is the pool shared by supplies of its kind."""
         super().__init__(nodes, wanted.items)
         self.wanted = wanted
         self.nodes = nodes
@@ -175,7 +175,7 @@ class Supply(Shortage):
     def is_short(self) -> bool:
         """True if a search of all nodes has failed.
 
-        It stays true as long as an ask waits for it, and to the end of the pass in any case.
+        It remains true as long as an ask waits for the supply, and to the end of the pass in any case.
         """
         return self.short_in == self.nodes.passes_ended or bool(self.waiting or self.priority_pass)
 
@@ -203,7 +203,7 @@ class Supply(Shortage):
             self.nodes.ran_short(self)
 
     def retire(self) -> None:
-        """Keep it short until the end of the pass, as no ask waits for it."""
+        """Mark the supply as unused; it remains short until the end of the pass."""
         self.short_in = self.nodes.passes_ended
 
     def is_covered(self) -> bool:
@@ -212,7 +212,7 @@ class Supply(Shortage):
 
 
 class ReservableSupply(Supply):
-    """The nodes that could be reserved for asks of a shape or class, those with the least shortage first."""
+    """The nodes that could be reserved for asks of a shape or class, the smallest shortage first."""
 
     __slots__ = ()
 
@@ -234,7 +234,7 @@ class ReservableSupply(Supply):
 
 
 class SupplyHeap(NodeHeap):
-    """The open nodes that a supply takes.
+    """The open nodes that a supply includes.
 
     It is filled part by part. Nodes that change meanwhile are offered to it as at any other time.
     """
@@ -279,7 +279,7 @@ class SupplyHeap(NodeHeap):
         return cost
 
     def entry(self, node: Node) -> NodeEntry | None:
-        """The node's entry as it is now; None if the supply does not take it."""
+        """The node's present entry; None if the supply excludes it."""
         supply = self._supply
         return entry_of(node, supply.rank(node)) if supply.takes(node) else None
 
@@ -301,7 +301,7 @@ class HeapRoom:
         """Supplies with a heap, the least recently used first."""
 
     def add(self, supply: Supply, heap: SupplyHeap) -> None:
-        """Give the supply a heap that is to be filled; drop others beyond the bounds."""
+        """Add a heap, to be filled, to the supply; drop others beyond the bounds."""
         while len(self.filling) >= MAX_FILLING:
             self.drop(next(iter(self.filling)))
         supply.heap = heap
@@ -315,7 +315,7 @@ class HeapRoom:
         heap.counted = len(heap.entries)
 
     def check(self, asked: Supply | None) -> None:
-        """Drop heaps if all together have too many entries, but not that of the supply `asked`."""
+        """Drop heaps if all together have too many entries, except that of the supply `asked`."""
         if self._has_too_many:
             self._make_room(asked)
 
@@ -336,7 +336,7 @@ class HeapRoom:
     def all_nodes(self) -> list[Node]:
         """Return all nodes in one shared list, which must not be changed.
 
-        The list exists only while heaps are being filled, as it would keep removed nodes alive.
+        The list exists only while heaps are being filled, as it would keep removed nodes in memory.
         """
         made_of = self._nodes.made_of
         if self._listed is None or self._listed[0] != made_of:
@@ -375,8 +375,8 @@ _KINDS = (Supply, ReservableSupply)
 class Supplies:
     """The supplies in use.
 
-    Those of one kind share a pool of nodes, which stays without supplies: a lone ask need not create it anew.
-    For asks that require a node, the supplies of that node share one.
+    Those of one kind share a pool of nodes, which is kept even without supplies: a single ask need not
+    create it again. For asks that require a node, the supplies of that node share one.
     """
 
     __slots__ = ("_by_kind", "_free", "_pools", "changed", "made")
@@ -407,7 +407,7 @@ class Supplies:
         return supply or self._add(ReservableSupply, wanted)
 
     def drop(self, wanted: AskClass | Shape) -> Sequence[Supply]:
-        """Drop the supplies of a shape or class that no ask wants any more; return them."""
+        """Drop and return the supplies of a shape or class without asks."""
         dropped: list[Supply] = []
         for supplies in self._by_kind.values():
             supply = supplies.pop(wanted, None) if supplies else None
@@ -430,7 +430,7 @@ class Supplies:
     # Changes of nodes
 
     def improved(self, node: Node) -> list[Blocker]:
-        """Note a node that is new or may take more; return the blockers that may open."""
+        """Note a node that is new or has more room; return the blockers that may open."""
         found: list[Blocker] = []
         for kind in _KINDS:
             for required in (None, node.node_id):

@@ -128,7 +128,7 @@ class Waiting:
         *,
         is_first: bool,
     ) -> bool:
-        """Put a member into the owner's line for one ranking; True if it wants less than its neighbours."""
+        """Add a member to the owner's line for one ranking; True if it requests less than its neighbours."""
         line = owner.waiting_lines.get(ranking)
         if line is None:
             line = owner.waiting_lines[ranking] = WaitingLine(ranking, owner)
@@ -202,9 +202,9 @@ class Waiting:
             yield 1
 
     def try_members(self, app: Application, task_groups: Collection[str] = ()) -> None:
-        """Unpark the groups of a gang after a change of its members: they may go to other nodes now.
+        """Unpark the groups of a gang after a change of its members: they may use other nodes now.
 
-        With `task_groups`, whose reserved rooms have changed, all groups of these.
+        With `task_groups`, whose reserved rooms have changed, unpark all groups of these.
         """
         app.gang.is_parked = False
         for group in app.groups.values() if app.gang.is_whole else ():
@@ -305,7 +305,7 @@ class Waiting:
         return found
 
     def _is_open(self, owner: Blocker) -> bool:
-        """True if the owner may let an item through; an owner that lets none through is shut."""
+        """True if the owner may let an item through; one that cannot is shut."""
         if owner not in self.opened:
             return False
         if owner.lets_through():
@@ -321,7 +321,7 @@ def _ranking_of(item: Parked) -> Ranking[Any]:
 
 
 def way_up(item: Parked) -> _Path:
-    """The item in its ranking, then what leads to it up to root: application, user, queues."""
+    """The item in its ranking, then its ancestors up to root: application, user, queues."""
     app = item if isinstance(item, Application) else item.app
     if app is not item:
         yield app.ranking, item
@@ -344,7 +344,7 @@ class BlockedItemEvents:
     def room(self, leaf: Queue, group: AskGroup, blocker: Blocker | None, now: float) -> None:
         """Note that a tried group exceeds a maximum, or fits again (spec § 12.1.3).
 
-        Queues come last: they are not checked while another quota blocks.
+        Queues are last: they are not checked while another quota blocks.
         """
         journal = self._journal
         if not journal.on:

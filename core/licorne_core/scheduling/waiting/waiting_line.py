@@ -21,7 +21,7 @@ Amounts = dict[str, int]
 
 
 class LineOwner:
-    """Owner of waiting lines, one for each ranking; their items wait for one thing."""
+    """Owner of waiting lines, one for each ranking; their items wait for the same condition."""
 
     __slots__ = ("changes",)
 
@@ -35,7 +35,7 @@ class LineOwner:
         return ()
 
     def may_fit(self, least: Amounts) -> bool:
-        """True if an item that wants at least this may pass."""
+        """True if an item with a request of at least these amounts may pass."""
         return True
 
     def passes(self, item: Any) -> bool:
@@ -44,10 +44,10 @@ class LineOwner:
 
 
 class Chunk:
-    """Neighbours in a waiting line, in order, and the least amounts of any of them.
+    """Neighbours in a waiting line, in order, and the minimum of their amounts.
 
-    A type that one of them does not want is not in `least`. If it is not `exact`, the item with
-    the least amount may have been removed.
+    A type that one of them does not request is missing in `least`. If the chunk is not `exact`, the item
+    with the least amount may have been removed.
     """
 
     __slots__ = ("entries", "exact", "least")
@@ -219,7 +219,7 @@ class WaitingLine:
         self._entries -= 1
 
     def _derive(self, chunk: Chunk) -> None:
-        """Derive the chunk's `least` anew."""
+        """Recompute the chunk's `least`."""
         wanted = [self._owner.wanted_by(entry.item) for entry in chunk.entries]
         least = dict(wanted[0])
         for items in wanted[1:]:
@@ -230,12 +230,12 @@ class WaitingLine:
             self._least_rises()
 
     def _least_rises(self) -> None:
-        """Mark the outer line's chunk inexact: items here may want more than it knows."""
+        """Mark the outer line's chunk inexact: the minimum of the items here may have risen."""
         for waiting_line, member in self._outer:
             waiting_line._chunks[waiting_line._position(waiting_line._filed[member])].exact = False
 
     def _catch_up(self, ranking: Ranking[Any]) -> None:
-        """File members anew whose key has become smaller; a larger one is noticed when it is met."""
+        """Reposition members whose key has become smaller; larger keys are noticed on the way."""
         if self._forgotten != ranking.forgotten:
             self._fill(ranking)
             return
@@ -246,7 +246,7 @@ class WaitingLine:
             self._read = len(ranking.improved)
 
     def _fill(self, ranking: Ranking[Any]) -> None:
-        """Fill the chunks anew from the members."""
+        """Rebuild the chunks from the members."""
         self._chunks.clear()
         self._entries = 0
         self._read = len(ranking.improved)
@@ -289,7 +289,7 @@ def _last(chunk: Chunk) -> Ranked:
 
 
 def lower(least: Amounts, wanted: Collection[tuple[str, int]]) -> bool:
-    """Lower `least` so that it does not exceed any wanted amount; True if that changed it."""
+    """Lower `least` so that it exceeds none of the requested amounts; return True if it changed."""
     changed = False
     seen = 0
     for name, value in wanted:

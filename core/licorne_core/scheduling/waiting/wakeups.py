@@ -37,7 +37,7 @@ class Backlog:
         return group in self._groups
 
     def note(self, group: AskGroup, *, lacks: bool) -> None:
-        """Add a group that was tried and found no node; `lacks` is whether this try failed for one."""
+        """Add a group that was tried and found no node; `lacks` is True if this try failed for that."""
         if group.ask_class.required_node is None:
             self._groups[group] = None
             group.in_backlog = True
@@ -59,7 +59,7 @@ class Backlog:
     def next_groups(self, most: int) -> Iterator[AskGroup | None]:
         """Yield at most `most` groups, following the last one yielded; None for a dropped one.
 
-        The caller may stop early: the next call continues there.
+        The caller may stop early: the next call continues after the last group.
         """
         groups = self._groups
         for _ in range(min(most, len(groups))):
@@ -104,7 +104,7 @@ class Wakeups:
         """Blockers of gangs that wait for room for all members."""
 
     def forget_order(self) -> None:
-        """Rank the items of the priority passes anew: even the form of their keys may have changed."""
+        """Rank the items of the priority passes again: even the form of their keys may have changed."""
         self.reserved.everything_changed()
         self.replacing.everything_changed()
 

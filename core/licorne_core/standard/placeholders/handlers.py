@@ -33,7 +33,7 @@ from licorne_core.values.timers import Due
 
 
 def _replace(partition: Partition, found: Replacement, now: float, outcome: Outcome) -> None:
-    """Stop the placeholder for the real ask; the RM is asked about the node first if necessary (§ 6.5)."""
+    """Stop the placeholder of the real ask; if necessary, ask the RM about the node first (§ 6.5)."""
     app, request, node = found.app, found.request, found.node
     predicates = partition.predicates
     if not predicates.is_needed(request.ask.ask_class, node, allocate=found.elsewhere):

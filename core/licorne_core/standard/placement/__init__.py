@@ -1,4 +1,4 @@
-"""Placement: the leaf that each new application goes to (spec § 3).
+"""Placement: the choice of the leaf for each new application (spec § 3).
 
 The rules are configured, by keys of `config/rules.py`. `chain` evaluates them one after the other.
 """

@@ -1,7 +1,7 @@
-"""Placement: from an application to the leaf queue that it goes to (spec § 3).
+"""Placement: the choice of a leaf queue for an application (spec § 3).
 
-The rules of the configuration are evaluated in order, then recovery or root.default. If none gives a
-queue, the rejection tells the RM the result of each rule.
+The rules of the configuration are evaluated in order, then recovery or root.default. If none gives a queue,
+the rejection sent to the RM has the result of each rule.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from licorne_core.values.rule_kinds import RECOVERY, RULES
 
 
 class Miss(NamedTuple):
-    """Reason for which a rule gives no queue for an application: `why` is about the queue at `path`.
+    """The reason why a rule gives no queue for an application; `why` describes the queue at `path`.
 
     `level` is 0 for the rule itself, 1 for its parent rule, and so on.
     """
@@ -119,7 +119,7 @@ MAX_PATH = 160
 def closed_for(path: QueuePath, user: UserGroup, tree: QueueTree) -> str | None:
     """Reason to try the next rule instead of this path; None if the user may submit there.
 
-    A queue that exists must take applications as well (spec § 3.3). For a queue that does not exist,
+    A queue that exists must accept applications as well (spec § 3.3). For a queue that does not exist,
     the access to its nearest ancestor counts. That ancestor may be a leaf: this is
     found when the queue is created, and then rejects the application (spec § 3, pitfalls).
     """
@@ -139,7 +139,7 @@ def reasons_of(
     user: UserGroup,
     tree: QueueTree,
 ) -> str:
-    """Result of each rule, and the reason against it; `results` are those of `rules`, in order."""
+    """Result of each rule, and the reason for it; `results` are those of `rules`, in order."""
     told: list[str] = []
     length = 0
     for number, (rule, result) in enumerate(zip(rules, results, strict=False), start=1):

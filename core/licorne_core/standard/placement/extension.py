@@ -25,7 +25,7 @@ class Placement(Extension):
         self.placer = Placer(config.placement_rules)
 
     def leaf_for(self, new: NewApplication, gang: Gang) -> Home:
-        """The leaf that a rule gives, existing or created; tags of the application may set its size."""
+        """The leaf of the first matching rule, existing or created; tags may set the leaf's size."""
         return Home(self.placer.place(new, self.context.tree), may_size=True)
 
 

@@ -84,7 +84,7 @@ class PredicateCheck(Call):
         return asked is not None and asked[0] == node.known_version
 
     def stands(self, node: Node) -> bool:
-        """True if an acceptance is still valid: no change by the RM has taken room on the node since."""
+        """True if an acceptance is still valid: no change by the RM has used room on the node since."""
         return self.nodes[node][1] == node.narrowed_version
 
 
@@ -107,7 +107,7 @@ class PredicateChecks(Predicates):
 
     @property
     def owed(self) -> AnswersOwed:
-        """Blocks asks while too many wait for answers."""
+        """Blocks asks while too many of them wait for answers."""
         return self._owed
 
     @property
@@ -118,7 +118,7 @@ class PredicateChecks(Predicates):
     def is_needed(self, ask_class: AskClass, node: Node, *, allocate: bool = True) -> bool:
         """True if the RM has to be asked before an ask of the class may be placed on the node.
 
-        While other asks are assumed there, earlier answers do not count: the RM may have accepted one
+        While other asks are assumed on the node, earlier answers do not count: the RM may have accepted one
         of these asks since.
         """
         if self._calls.policy is None or ask_class.predicate is None:
@@ -168,11 +168,11 @@ class PredicateChecks(Predicates):
                 app.gang.questions += 1
 
     def ask_for(self, asker: object, request: Request, nodes: Iterable[Node]) -> None:
-        """Ask about nodes for an ask without booking it there; `asker` decides when the answer arrives."""
+        """Ask about nodes for an ask without booking it; `asker` handles the answer."""
         self._put(request, nodes, allocate=False).asker = asker
 
     def ask_again(self, assumed: Assumed) -> None:
-        """Move an assumed ask to a new check, as its node has changed."""
+        """Move an assumed ask to a new check, because its node has changed."""
         allocate = self._waiting[assumed.request].allocate
         self.leave(assumed.request)
         self.wait(self._put(assumed.request, [assumed.node], allocate=allocate), assumed)
@@ -199,8 +199,8 @@ class PredicateChecks(Predicates):
     def _likely(self, group: AskGroup) -> int:
         """Number of waiting asks that a check covers (`TIMES_THE_LAST`).
 
-        If asks of many classes alternate, they take each other's nodes, and most answers are void
-        before they are used.
+        If asks of many classes alternate, they occupy each other's nodes, and most answers are void before
+        they are used.
         """
         waiting, spared = group.waiting, self._spared
         if waiting <= ALWAYS:

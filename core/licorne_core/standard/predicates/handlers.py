@@ -22,7 +22,7 @@ from licorne_core.values.timers import Due, Timer
 
 
 class Settled(NamedTuple):
-    """Outcome of the assumed asks of answered checks, without those rolled back."""
+    """Outcome of the assumed asks of answered checks, except those rolled back."""
 
     confirmed: list[Node]
     """The nodes of those that were confirmed."""
@@ -110,7 +110,7 @@ def _hear_of(partition: Partition, check: PredicateCheck) -> None:
 
 
 def _ask_again(firing: Firing, timer: Timer) -> None:
-    """Drop the results that stand for missing answers; the nodes may be tried again."""
+    """Drop the results that replaced missing answers; the nodes may be tried again."""
     partition = firing.partition
     for node in judged_of(partition).results.forget_silence(timer.check):
         partition.dirty.mark_node(node)
@@ -156,8 +156,8 @@ def _settle(
 def _counts(check: PredicateCheck, node: Node, *, accepted: bool) -> bool:
     """True if the answer applies to the present state of a node with assumed asks.
 
-    If the RM accepts the first node of a check, it counts the ask as placed there. It does not
-    on other nodes, so no other ask may be assumed there.
+    If the RM accepts the first node of a check, it counts the ask as placed on that node, but not on other
+    nodes, so no other ask may be assumed on those.
     """
     if not accepted:
         return check.is_about(node)
@@ -210,7 +210,7 @@ def _answers_overdue(firing: Firing, timer: Timer) -> None:
 
 @cache
 def _answers() -> Answers:
-    """Functions that process answers for which other things than asks wait."""
+    """Answer handlers for askers other than asks."""
     return table("handlers", "ANSWERS")
 
 

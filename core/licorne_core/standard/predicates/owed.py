@@ -34,7 +34,7 @@ class AnswersOwed(Blocker):
 
     @property
     def most(self) -> int:
-        """Most requests that wait for answers at a time."""
+        """Maximum number of requests that wait for answers at a time."""
         if self.is_silent:
             return MAX_ASSUMED_IN_SILENCE
         return MAX_ASSUMED * (MORE_WHILE_QUICK if self.is_quick else 1)
@@ -46,7 +46,7 @@ class AnswersOwed(Blocker):
     def answered(self, call: Call, now: float, deadline: float) -> None:
         """Note that the RM has answered in time; `deadline` is the allowed time in seconds.
 
-        A check with few others before it tells nothing about the speed of the RM.
+        A check with few others before it is no measure of the RM's speed.
         """
         self.is_silent = False
         if call.sent_with and call.behind >= MAX_ASSUMED // 2:

@@ -32,7 +32,7 @@ from licorne_core.values.resources import EMPTY, Items, charge
 
 
 class Candidates:
-    """The candidates of one search, found lazily. Time is in unix seconds."""
+    """The candidates of one search, found lazily. Times are in unix seconds."""
 
     found: bool
     """True if a candidate was found."""
@@ -174,7 +174,7 @@ class Candidates:
                     yield judged
 
     def judged_in(self, victim_leaf: VictimLeaf) -> Iterator[tuple[Sequence[Request], Out | None]]:
-        """Allocations of a leaf in any order: those that are stopped together, and why they may not be."""
+        """Allocations of a leaf: the groups that are stopped together, and the reason if they may not be."""
         seen: set[Unit] = set()
         for app in victim_leaf.leaf.applications.values():
             for request in app.booked():

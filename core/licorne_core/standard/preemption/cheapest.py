@@ -1,8 +1,8 @@
 """The victims of least lost work, for queues that compare costs (spec § 9.4).
 
 Losses are sums of amounts times seconds (`loss_price`), so several small victims may cost less than one.
-All sets are tried but those that cannot cost less than the best so far: what is missing has a least price, by
-the best ratio of price to amount among the candidates that are left.
+All sets are tried except those that cannot cost less than the best so far: the missing amounts have a lower
+bound of their price, by the best ratio of price to amount among the remaining candidates.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ class CheapestSet:
         self._ratios.reverse()
 
     def of(self, missing: Vector) -> list[Candidate] | None:
-        """The set that covers what is missing; None for none. Out of steps, the best so far."""
+        """The cheapest set that covers the missing amounts; None for none. Out of steps, the best so far."""
         self._search(0, missing, NO_PRICE, 0)
         return self._best
 
@@ -75,7 +75,7 @@ class CheapestSet:
             self._what_if.put_back(self._chosen.pop())
 
     def _may_be_best(self, index: int, missing: Vector, price: Price, number: int) -> bool:
-        """True if candidates from the index on cover what is missing, and may cost less than the best set."""
+        """True if candidates from the index on cover the missing amounts, and may cost less than the best."""
         if not covers(self._left[index], missing):
             return False
         if self._key is None:

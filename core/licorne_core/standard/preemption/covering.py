@@ -39,7 +39,7 @@ class CoveringSets:
     """Sets of candidates by size, then by rank, tried on the what-if books.
 
     The answer is the first legal set that covers the shortage and for which `accept` is true. During
-    `accept` the victims of the set are taken off the books; afterwards they are put back.
+    `accept` the victims of the set are removed from the books; afterwards they are restored.
     """
 
     __slots__ = ("_accept", "_allows", "_at", "_chosen", "_largest", "_what_if")
@@ -54,7 +54,7 @@ class CoveringSets:
     ) -> None:
         """Search among the candidates for which `allows` is true.
 
-        `at` returns the candidate at an index of the rank order, None behind the last. `largest`
+        `at` returns the candidate at an index of the rank order, None after the last. `largest`
         returns, by type, the largest amount of one candidate from an index on.
         """
         self._what_if = what_if
@@ -134,7 +134,7 @@ REGULAR: Kinds = frozenset({GROWTH, 0})
 
 
 class OtherNodes:
-    """All candidates of a search in rank order, found as far as needed."""
+    """All candidates of a search in rank order, found lazily."""
 
     __slots__ = (
         "_cached_first",
@@ -163,7 +163,7 @@ class OtherNodes:
 
     @property
     def most(self) -> Vector:
-        """Upper bound on the sum of all candidates within the laws, by type of the ask."""
+        """Upper bound on the amounts of all candidates within the laws, by type of the ask."""
         if self._most is None:
             victim_leaves = list(self._candidates.leaves)
             self._most = tuple([_most_of(victim_leaves, name) for name in self._candidates.names])
@@ -192,7 +192,7 @@ class OtherNodes:
                 yield one
 
     def cached_first(self, node: Node, kinds: Kinds, missing: Vector) -> tuple[Candidate, ...] | None:
-        """Return `first` while no victim is taken off. Cached, as it is the same for most nodes."""
+        """Return `first` while no victim is removed. Cached, because it is the same for most nodes."""
         if kinds not in self._cached_first:
             found = self.first(missing, None, kinds)
             if self._what_if.steps_left <= 0:
@@ -223,7 +223,7 @@ class OtherNodes:
         return sets.first(missing)
 
     def _at(self, index: int) -> Candidate | None:
-        """The candidate at an index of the rank order; None behind the last."""
+        """The candidate at an index of the rank order; None after the last."""
         known = self._known
         if index >= len(known):
             if self._source is None:
@@ -236,10 +236,10 @@ class OtherNodes:
 
 
 def _most_of(victim_leaves: Iterable[VictimLeaf], name: str) -> int:
-    """Most that victims of the leaves can free of a type together: usage, bounded by guarantees.
+    """Upper bound of a type that victims of the leaves can free together: usage, bounded by guarantees.
 
     The surplus of a queue that one leaf uses is not available to the next one. The queues are a tree, so
-    the sum is the same in any order.
+    the total does not depend on the order.
     """
     taken: dict[Queue, int] = {}
     total = 0
@@ -277,10 +277,10 @@ def gang_amounts(app: Application, request: Request) -> Items:
 
 
 def may_be_complete(candidates: Candidates, entitled: Queue, leaf: Queue, together: Items) -> bool:
-    """True if these amounts stay within the guarantee, and victims can make room for all of them.
+    """True if these amounts stay within the guarantee, and victims can free room for all of them.
 
-    Victims on a node beyond its capacity make room there first. So no more of root's maximum
-    can become free than all of it.
+    Victims on a node beyond its capacity free room on that node first. So at most all of root's maximum can
+    become free.
     """
     root = leaf.lineage[-1]
     size = root.max or EMPTY
@@ -295,10 +295,10 @@ def may_be_complete(candidates: Candidates, entitled: Queue, leaf: Queue, togeth
 def required_node_victims(
     app: Application, request: Request, node: Node, applications: Mapping[AppId, Application], units: Units
 ) -> tuple[Victim, ...]:
-    """Return the victims for a pending ask that requires the node: some there, with all of their units.
+    """Return the victims for a pending ask that requires the node, with all of their units.
 
-    Victims are collected until they alone cover the ask. The result is empty if they and the free
-    room do not suffice, or if present victims already make room.
+    Victims are collected until they alone cover the ask. The result is empty if they and the free room do
+    not suffice, or if present victims already free enough room.
     """
     wanted = request.ask.ask_class.items
     short = room_shortage(node, wanted)
@@ -376,7 +376,7 @@ class _OnRequired:
     def rank(self, names: list[str]) -> tuple[int, int, float, int, str, str]:
         """Sort key: growth, then regular victims, then opted-out ones, then originators (spec § 9.5).
 
-        Size is the sum of the ask's types, `names`.
+        Size is the total of the ask's types, `names`.
         """
         asks = [victim.request.ask for victim in self.victims]
         kind = max([2 if ask.originator else 0 if ask.allow_preempt_self else 1 for ask in asks])

@@ -44,7 +44,7 @@ class Proposal(NamedTuple):
         return [plan.node for plan in self.plans if name not in plan.node.results]
 
     def upto_known(self) -> "Proposal":
-        """The proposal up to the first plan whose node the RM is known to accept."""
+        """The proposal up to the first plan whose node the RM has already accepted."""
         name = (self.request.ask.ask_class, False)
         for index, plan in enumerate(self.plans):
             if plan.node.results.get(name) == "":

@@ -49,7 +49,7 @@ class Choice(NamedTuple):
 
 
 def preempt(partition: Partition, found: ToPreempt, now: float, outcome: Outcome) -> None:
-    """Stop the victims of the best plan. If the RM has a predicate for the ask, it is asked first."""
+    """Stop the victims of the best plan. If the RM has a predicate for the ask, ask the RM first."""
     app, request, plans = found
     if preemption_of(partition.check_context).remedy.asks_rm(request) and _ask(
         partition, app, request, plans
@@ -61,7 +61,7 @@ def preempt(partition: Partition, found: ToPreempt, now: float, outcome: Outcome
 
 
 def _ask(partition: Partition, app: Application, request: Request, plans: tuple[VictimPlan, ...]) -> bool:
-    """Ask the RM about the plans; False if it is known to accept the node of the best one."""
+    """Ask the RM about the plans; return False if it has already accepted the node of the best one."""
     group: AskGroup = request.group
     wants = preemption_request_of(group)
     assert wants is not None, f"{request!r} has asked for victims"
@@ -87,7 +87,7 @@ def clear(partition: Partition, found: ToClear, now: float, outcome: Outcome) ->
 
 
 def answer_preemptions(_: Registry, rm: Rm, command: AnswerPreemptions, now: float) -> list[Effect]:
-    """Take the RM's choice of victims. An answer to a check that is not open is ignored."""
+    """Apply the RM's choice of victims. An answer to a closed check is ignored."""
     outcome = Outcome()
     for answer in command.answers:
         name = rm.context.partition_of(answer.check)
@@ -102,7 +102,7 @@ def answer_preemptions(_: Registry, rm: Rm, command: AnswerPreemptions, now: flo
 def _victims_judged(
     partition: Partition, proposal: Proposal, needed: Mapping[NodeId, int], now: float, outcome: Outcome
 ) -> None:
-    """Take the RM's last victim for each node; a node that it leaves out is refused."""
+    """Apply the RM's choice of the last victim for each node; a node without a choice counts as refused."""
     _note_answer(partition)
     choices = _choices(proposal.plans, needed)
     refused = [] if choices else [plan.node for plan in proposal.plans]
@@ -114,7 +114,7 @@ def nodes_judged(
 ) -> None:
     """Drop the nodes of the proposal that the RM refuses with any victims.
 
-    If it has changed a node since, its acceptance is void: then it is asked again.
+    If the RM has changed a node since, its acceptance is void, and it is asked again.
     """
     _note_answer(partition)
     proposal = _proposal_of(check)
@@ -209,7 +209,7 @@ def _settle(
 
 
 def _is_kept(partition: Partition, node: Node, request: Request, now: float) -> bool:
-    """True if the node is reserved for another ask that does not give way."""
+    """True if the node is reserved for another ask of higher precedence."""
     there, applications = node.reservations.values(), partition.applications
     return any(not yields(reservation, request, applications, now) for reservation in there)
 
@@ -276,9 +276,9 @@ def _stop_for(
 
 
 def _keep_node(partition: Partition, beneficiary: Beneficiary, now: float) -> None:
-    """Reserve the node for the beneficiary; lesser reservations there end, and its own on another node.
+    """Reserve the node for the beneficiary; release weaker reservations of it, and its own elsewhere.
 
-    Asks that require this node may share it, and so may those with a promise there.
+    Asks that require this node may share it, and so may asks with a promise on it.
     """
     app, request, node, _ = beneficiary
     for reservation in list(node.reservations.values()):

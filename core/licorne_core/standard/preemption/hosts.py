@@ -35,7 +35,7 @@ def room_lacking(
 ) -> Vector | None:
     """Amounts to free on the node, by type of the ask; None if the node cannot host the ask.
 
-    Resources of present victims count as freed, but for what other asks are promised of them. Victims do not
+    Resources of present victims count as freed, except for those promised to other asks. Victims do not
     help on a node that has room and that the RM has refused.
     """
     promised = _promised_beside(node, request, applications, now)
@@ -136,9 +136,9 @@ class AskHosts:
         return (node for node in self._all_ranked().with_room() if self.lacking(node) is not None)
 
     def without_victims(self, most: int) -> list[Node] | None:
-        """Nodes, at most `most`, whose room is left beside promises; None if no node will have room.
+        """Nodes, at most `most`, that have room left after promises; None if no node will have room.
 
-        They end before a node that is reserved for nobody: there the ask only has to wait.
+        The list ends before a node without a reservation: on it the ask only has to wait.
         """
         found: list[Node] = []
         for node in self.with_room():
@@ -151,7 +151,7 @@ class AskHosts:
         return found or None
 
     def room(self, node: Node, most: int) -> tuple[Vector, int] | None:
-        """Room on the node beside promises, once present victims have ended, and the asks that may share it.
+        """Room on the node after promises, once present victims have ended, and the asks that may share it.
 
         At most `most` asks. None if the node cannot host the ask.
         """

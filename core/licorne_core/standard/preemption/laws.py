@@ -90,7 +90,7 @@ ANY_PRIORITY = None
 
 
 def exceeds_max(queue: Queue, wanted: Items) -> bool:
-    """True if the ask would take the queue above its maximum in a type of both."""
+    """True if the ask would raise the queue above its maximum in a type of both."""
     limit = queue.max
     if limit is None:
         return False

@@ -1,4 +1,4 @@
-"""Leaves with possible victims of one ask, and the bounds on victims there (spec § 9.3, laws 2 to 7)."""
+"""Leaves with possible victims of one ask, and the bounds on victims in them (spec § 9.3, laws 2 to 7)."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from licorne_core.values.resources import Items
 
 
 class VictimLeaf(NamedTuple):
-    """A leaf with possible victims of the ask, and the bounds on victims there."""
+    """A leaf with possible victims of the ask, and the bounds on its victims."""
 
     leaf: Queue
     priority: int | None
@@ -122,7 +122,7 @@ class VictimLeaves:
         return VictimLeaf(leaf, priority, guarantees, above, dict(may_lose), may_lose, checkpoint)
 
     def _above(self, queue: Queue) -> Mapping[str, int]:
-        """Amounts of the queue above its guarantee, before any what-if victim."""
+        """Amounts of the queue above its guarantee, before any what-if victim is removed."""
         known = self._books.get(queue)
         if known is None:
             known = self._books[queue] = above_guarantee(queue)

@@ -54,7 +54,7 @@ class Losses:
             self._pledged.pop(leaf, None)
 
     def lost(self, leaf: QueuePath, now: float) -> Mapping[str, int]:
-        """Sum of the leaf's losses in the last hour, in the unit of `loss_of`."""
+        """Total of the leaf's losses in the last hour, in the unit of `loss_of`."""
         self._expire(now)
         return self._sums.get(leaf, EMPTY)
 

@@ -71,7 +71,7 @@ class VictimPlan(NamedTuple):
     def score_upto(self, upto: int) -> Score:
         """Sort key with the victims of `victims_upto`; opted-out victims weigh more than originators.
 
-        Steps of gangs come first, the highest before all.
+        Steps of gangs are preferred, the highest before all others.
         """
         kind, victims = 0, self.victims_upto(upto)
         for victim in victims:
@@ -350,7 +350,7 @@ class Planning:
 def _without_surplus(
     taken: Sequence[tuple[Candidate, Vector]], missing: Vector
 ) -> list[tuple[Candidate, Vector]]:
-    """Return the necessary victims: those taken last are put back first."""
+    """Return the necessary victims: those chosen last are restored first."""
     surplus = [-need for need in missing]
     for _, gives in taken:
         surplus = [have + amount for have, amount in zip(surplus, gives, strict=True)]

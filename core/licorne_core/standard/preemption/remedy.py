@@ -69,7 +69,7 @@ class NextTurn(OfThing):
         self._remedy = remedy
 
     def lets_through(self) -> bool:
-        """True if the leaf has a search left."""
+        """True if the leaf may search again in this turn."""
         return self._remedy.has_search(self.thing)
 
 
@@ -118,11 +118,11 @@ class Preempting(Remedy):
         return any(not blocker.lets_through() for blocker in self._blockers.of(NextTurn).values())
 
     def has_search(self, leaf: Queue) -> bool:
-        """True if the leaf has a search left in this turn."""
+        """True if the leaf may search again in this turn."""
         return self._searches.get(leaf, 0) < MOST_SEARCHES
 
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
-        """True if asks that may go to any node are stopped by a queue or fit no node."""
+        """True if asks without a required node exceed the maximum of a queue, or fit no node."""
         is_ours = over is None or isinstance(over, Queue)
         return is_ours and self.enabled and group.ask_class.required_node is None
 
@@ -223,7 +223,7 @@ class Preempting(Remedy):
     def asks_rm(self, request: Request) -> bool:
         """True if the RM is asked before any victim of the request is stopped (spec § 9.4.5).
 
-        It chooses among the victims, or accepts nodes only.
+        The RM chooses among the victims, or only accepts nodes.
         """
         return self._rm.predicates is not None and request.ask.ask_class.predicate is not None
 
@@ -296,7 +296,7 @@ def _is_equal(place: AskPlace, to: Request, created: float) -> bool:
 
 
 def _exceeds_limit(app: Application, items: Items) -> bool:
-    """True if the amounts exceed what anything but a queue allows."""
+    """True if the amounts exceed a bound other than that of a queue."""
     return any(not isinstance(quota, Queue) and excess(quota, items) for quota in app.quotas)
 
 

@@ -39,7 +39,7 @@ _TEXTS = {
 def preemption_check(partition: Partition, app: Application, request: Request) -> PreemptionCheck:
     """State of preemption for a pending ask, as of the last turn of the partition.
 
-    The last search is reported, as a new one would take too long.
+    The last search is reported, because a new one would take too long.
     """
     return (
         _underway(partition, request)

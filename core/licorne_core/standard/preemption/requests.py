@@ -73,7 +73,7 @@ class PreemptionRequest(AgedAsks):
         return kept is not None and now < self.waits_until and not kept.lets_through()
 
     def end_wait(self, now: float) -> bool:
-        """End the wait for reserved nodes, if it was long enough."""
+        """End the wait for reserved nodes, if it has lasted long enough."""
         if self.waits_for is None or now < self.waits_until:
             return False
         self.waits_for = None

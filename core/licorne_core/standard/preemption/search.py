@@ -1,7 +1,7 @@
 """Search for victims: the best node for an ask, with the fewest victims (spec § 9.4).
 
 1. Law 4: the ask's queue has to stay within its guarantee. The ask's fence is found (law 7).
-2. Nodes that could be reserved for the ask. An ask that fits without victims has to wait.
+2. Nodes that could be reserved for the ask. An ask that fits without victims waits.
 3. For each node, the smallest set of victims on the node that makes room: regular ones before
    originators, originators before victims that opted out. It is combined with the smallest set on other nodes
    that brings the ask's queues below their maxima. All laws hold after each victim.
@@ -198,7 +198,7 @@ class PreemptionSearch(Search):
         equals: int,
         now: float,
     ) -> VictimPlan:
-        """The plan, or one that is better if as many of the equal asks as possible get room together."""
+        """The plan, or one that is better if as many of the equal asks as possible are served together."""
         leaf: Queue = app.leaf
         wanted = request.ask.ask_class.items
         tables = [self._counts.of(times(wanted, number)) for number in range(1, equals + 1)]

@@ -2,8 +2,9 @@
 
 Each ask has a plan, victims and a promise of its own. But the best plan for one ask alone may cost the next
 ones more: one large victim makes room for all of them, where each would stop a small one. So the asks are
-planned for as one ask of so many times the size, which may be spread over nodes. The first ask gets its part
-of that plan; the room that this leaves counts first for the others, which are planned for in the same way.
+planned for as one ask of so many times the size, which may be spread over nodes. The first ask gets its
+part of that plan; the remaining room is available first to the others, which are planned for in the same
+way.
 
 The best plan for the first ask alone stands unless a set without it is better for all.
 """
@@ -82,7 +83,7 @@ class Spot:
 
 
 class Together:
-    """The best set of victims for so many equal asks, and the part of the first ask in it.
+    """The best set of victims for this number of equal asks, and the first ask's part of it.
 
     Sets are compared by price, then by number of victims, then by node and rank of each victim.
     """
@@ -120,7 +121,7 @@ class Together:
         self._key: tuple[Price, int] | None = None
 
     def improve(self, plan: VictimPlan, beyond: Vector) -> VictimPlan | None:
-        """The plan, or one that is better for all asks; None if there are no victims for so many.
+        """The plan, or one that is better for all asks; None if there are too few victims for all.
 
         `beyond` is the excess of the first ask alone.
         """
@@ -183,12 +184,12 @@ class Together:
         return bounds[::-1]
 
     def _may_improve(self, victims: int, price: Price) -> bool:
-        """True if a set of this price, with so many victims, is better than the best so far."""
+        """True if a set of this price and number of victims is better than the best so far."""
         number = len(self._chosen) + victims
         return number < NEVER and (self._key is None or (price, number) < self._key)
 
     def _visit(self, at: int, asks: int, beyond: Vector, price: Price) -> None:
-        """Choose victims at the spots from an index on, for so many asks without room."""
+        """Choose victims at the spots from an index on, for this number of asks without room."""
         for index in range(at, len(self._spots)):
             spot = self._spots[index]
             if not self._may_improve(self._bounds[index][asks], price):
@@ -236,7 +237,7 @@ class Together:
         self._visit(index + 1, left, beyond, price)
 
     def _note_if_done(self, asks: int, beyond: Vector, price: Price) -> bool:
-        """Keep the victims chosen, if they make room for all asks and are the best so far."""
+        """Record the chosen victims, if they free room for all asks and are the best so far."""
         if asks or any(beyond):
             return False
         if self._may_improve(0, price):
@@ -266,7 +267,7 @@ class Together:
 
 
 def _rest(least: Least, after: Least, asks: int, taken: int) -> int:
-    """Lower bound on further victims for so many asks, at a spot with so many taken and those after it."""
+    """Lower bound on further victims for so many asks, at a spot with some chosen and at later spots."""
     return min([max(0, least[here] - taken) + after[asks - here] for here in range(asks + 1)])
 
 
@@ -281,7 +282,7 @@ def is_plain(victim: Victim, units: Units, delaying: int) -> bool:
 
 
 def times(items: Items, number: int) -> Items:
-    """The amounts of so many equal asks."""
+    """The amounts of this number of equal asks."""
     return tuple([(name, value * number) for name, value in items])
 
 
@@ -293,9 +294,9 @@ def spots_for(
     *,
     is_small: bool,
 ) -> list[Spot]:
-    """The nodes to compare, in the order of their ids; `tables` count victims for each number of asks from 1.
+    """The nodes to compare, by id; `tables` have the victims for each number of asks from 1.
 
-    With `elsewhere` those too whose candidates may bring queues below their maxima.
+    With `elsewhere` they include nodes whose candidates may bring queues below their maxima.
     """
     nodes = {node.node_id: node for node in (plan.node, *[victim.node for victim in plan.other_nodes])}
     for table in tables:
@@ -318,9 +319,9 @@ def spots_for(
 
 
 def is_least(plan: VictimPlan, tables: Sequence[VictimCounts]) -> bool:
-    """True if asks with the plan's number of victims each have as few as any nodes need for all of them.
+    """True if no nodes need fewer victims for all asks than the plan's number for each of them.
 
-    Even then the plan may take what the other asks have to take. Among few nodes that is searched for.
+    Even then the plan may use victims that the other asks need. Among few nodes this is searched for.
     """
     firsts = [next(table.in_order(), None) for table in tables]
     each = (0, *[NEVER if first is None else first[0] for first in firsts])

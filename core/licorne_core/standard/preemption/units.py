@@ -21,7 +21,7 @@ _PARTS = "parts"
 
 
 class Units:
-    """The units of all gangs of a partition in one search; found as far as needed."""
+    """The units of all gangs of a partition in one search; found lazily."""
 
     __slots__ = ("_applications", "_by_app", "_by_leaf", "_growing", "_in_units", "_nodes", "looked_at")
 
@@ -49,7 +49,7 @@ class Units:
         return known
 
     def growing(self) -> dict[Application, dict[Node, int]]:
-        """The gangs that have grown, each with the nodes of its steps, and the highest step there."""
+        """The gangs that have grown, each with the nodes of its steps, and the highest step on them."""
         if self._growing is None:
             self._growing = {}
             for app_id in self._in_units:

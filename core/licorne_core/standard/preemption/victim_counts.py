@@ -50,7 +50,7 @@ class CountsBySize:
 
 
 class _Known:
-    """Cached data of a node: room lacking, least number of victims, leaves left out of the number."""
+    """Cached data of a node: room lacking, minimum number of victims, leaves excluded from the number."""
 
     __slots__ = ("least", "left_out", "short")
 
@@ -64,9 +64,9 @@ class _Known:
 class VictimCounts:
     """The nodes for asks of one size, by their least number of victims.
 
-    A node cannot host the ask if it is too small or drained, or reserved for an ask that has it
-    alone. Always true after `refresh`: the room that every other node lacks is cached. The node is
-    in the rank of its least number, or in no rank if all its allocations do not suffice.
+    A node cannot host the ask if it is too small, drained, or reserved exclusively for another ask. Always
+    true after `refresh`: the room that every other node lacks is cached. The node is in the rank of its
+    least number, or in no rank if all its allocations do not suffice.
 
     Always true after `recount`: law 5 protects every leaf left out of the number of a node. Leaves
     that have become protected may still count, so a number may be too small but never too large.
@@ -113,7 +113,7 @@ class VictimCounts:
         """Measure nodes again that left out a leaf which is not protected any more; return their number.
 
         Raises:
-            StillLooking: more nodes have left one out than are measured at a time.
+            StillLooking: more nodes have to be measured than at one time.
         """
         nodes, spared = self._index.nodes, self._spared
         for leaf in [leaf for leaf in spared if not keeps_all(leaf, self._wanted)]:
@@ -235,7 +235,7 @@ class VictimCounts:
         wanted = self._wanted
 
         def spared(leaf: Queue) -> bool:
-            """True if law 5 protects the leaf. The leaf is noted as left out, as the protection may end."""
+            """True if law 5 protects the leaf; the leaf is recorded, because the protection may end."""
             if not keeps_all(leaf, wanted):
                 return False
             left_out[leaf] = None

@@ -189,12 +189,12 @@ def _contents_of(node: Node, change: int, running: Mapping[AppId, Application]) 
 
 
 def promised_on(node: Node, applications: Mapping[AppId, Application]) -> Mapping[str, int] | None:
-    """Amounts promised to asks that have the node reserved; None if no further ask may have it.
+    """Amounts promised to asks that have the node reserved; None if no further ask may use it.
 
-    Further asks may have what is left beside the promises. But an ask that requires the node, or whose
-    reservation is exclusive, has it alone; and noticed victims may yet be spared, and then nothing is left.
-    So has an ask with a predicate: the RM judges the node as it is and, as it knows no promises, would name
-    more victims than needed.
+    Further asks may use the room that the promises leave. But an ask that requires the node, or whose
+    reservation is exclusive, has it alone; and noticed victims may yet be spared, and then no room is left.
+    An ask with a predicate has it alone too: the RM judges the node as it is and, as it is not notified of
+    promises, would name more victims than needed.
     """
     promised: dict[str, int] = {}
     for reservation in node.reservations.values():
@@ -219,7 +219,7 @@ def any_noticed(node: Node, applications: Mapping[AppId, Application]) -> bool:
 def room_shortage(node: Node, wanted: Items, promised: Mapping[str, int] = EMPTY) -> Vector:
     """Amounts to free on the node, by type of the ask, in addition to present victims.
 
-    `promised` are those amounts there that other asks are to have.
+    `promised` are the amounts on it that were promised to other asks.
     """
     available, going = node.available, node.preempting
     short = []

@@ -65,9 +65,9 @@ def costs_of(request: Request, lost: int) -> Cost:
 
 
 def loss_price(request: Request, seconds: float, size: Mapping[str, int]) -> int:
-    """Lost work of so many seconds: the request's parts of the cluster `size`, times seconds and their cost.
+    """Lost work of so many seconds: the request's share of the cluster `size`, times seconds and cost.
 
-    In whole numbers, so that sums do not depend on their order.
+    In whole numbers, so that totals do not depend on their order.
     """
     items = request.ask.ask_class.items
     part = sum([value / size[name] for name, value in items if size.get(name)])
@@ -75,7 +75,7 @@ def loss_price(request: Request, seconds: float, size: Mapping[str, int]) -> int
 
 
 def price_of(prices: Iterable[Price]) -> Price:
-    """Price of victims together: the highest priority of any, and the sum of their lost work."""
+    """Price of victims together: the highest priority of any, and the total of their lost work."""
     highest, lost = NO_PRICE
     for priority, loss in prices:
         highest, lost = max(highest, priority), lost + loss
@@ -194,7 +194,7 @@ class Candidate:
 
 
 class WhatIf:
-    """What-if books: victims are taken off allowances and put back, in a bounded number of steps."""
+    """What-if books: victims are removed from allowances and restored, in a bounded number of steps."""
 
     __slots__ = ("_most", "gave_up", "steps", "steps_left")
 
@@ -225,7 +225,7 @@ class WhatIf:
         return result
 
     def take(self, candidate: Candidate) -> bool:
-        """Take a victim off, if the laws allow it in addition to the victims already taken off."""
+        """Remove a victim, if the laws allow it in addition to the victims already removed."""
         self.steps += 1
         self.steps_left -= 1
         charges = candidate.charges

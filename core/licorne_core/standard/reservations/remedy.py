@@ -27,7 +27,7 @@ class Reserving(Remedy):
     """Reserves a node for an ask."""
 
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
-        """True if the asks fit no node, or exceed only what the whole cluster has left."""
+        """True if the asks fit no node, or exceed only the remaining amounts of the whole cluster."""
         return self.context.may_hold and (over is None or over is self.context.tree.root)
 
     def decide(self, wants: ReservationRequest, request: Request, now: float) -> ToReserve | Blocker | None:
@@ -50,8 +50,9 @@ class Reserving(Remedy):
         return ToReserve(app, request, found, is_full) if isinstance(found, Node) else found
 
     def _starves(self, ask_class: AskClass) -> bool:
-        """True if smaller asks would take all room that becomes free in a full cluster, for ever.
+        """True if smaller asks would use all room that becomes free in a full cluster, for ever.
 
-        That happens to asks of which no node holds two. A smaller ask starts when a single allocation ends.
+        This happens to asks of which no node can hold two. A smaller ask starts when a single allocation
+        ends.
         """
         return ask_class.required_node is None and self.context.node_book.is_large(ask_class.items)

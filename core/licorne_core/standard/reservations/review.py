@@ -93,7 +93,7 @@ class Review(Stage):
         self.context.wakeups.waiting.runnable = True
 
     def decide(self, now: float) -> ToGiveUp:
-        """Review some reservations at unix seconds `now`; return those to give up."""
+        """Review some reservations at unix seconds `now`; return those to release."""
         self.due.clear()
         reserved = self.context.wakeups.reserved
         findings: dict[Reservation, ReviewFinding] = {}
@@ -115,7 +115,7 @@ class Review(Stage):
         return ToGiveUp(idle, [one for one in yielding if self._take_rival(one)], findings)
 
     def gives_way(self, reservation: Reservation) -> bool:
-        """True if the reservation gives way to a rival of the last review that has room by now."""
+        """True if the reservation yields to a rival of the last review that has room by now."""
         if not (reservation.gives_way and self._rivals):
             return False
         # The RM may have been asked to stop victims for it since.
@@ -123,9 +123,9 @@ class Review(Stage):
         return promise is None and self._take_rival(reservation)
 
     def served_first(self, node: Node, reservation: Reservation) -> Holder:
-        """The ask to place on a node that takes the reserved ask.
+        """The ask to place on a node that has room for the reserved ask.
 
-        If the reservation may give way, it is the first rival that fits there. If the reservation is
+        If the reservation may yield, it is the first rival that fits on it. If the reservation is
         provisional, it is the first ask of the same size in order. Otherwise it is the reserved ask.
         """
         holder = self.context.wakeups.reserved.holder(reservation)
@@ -167,9 +167,9 @@ class Review(Stage):
         return found
 
     def _take_rival(self, reservation: Reservation) -> bool:
-        """Remove the first rival that has room on the reserved node; True if there is one.
+        """Remove the first rival that has room on the reserved node; return True if there is one.
 
-        Rivals are checked again: their asks may have ended, or their queue may have got its guarantee.
+        Rivals are checked again: their asks may have ended, or their queue may have reached its guarantee.
         """
         node = None if reservation.node_id is None else self.context.nodes[reservation.node_id]
         if node is None or not node.schedulable:
@@ -212,10 +212,10 @@ class Review(Stage):
         return dict(sorted(found.items(), key=lambda item: _class_key(item[0])))
 
     def _is_rival(self, group: AskGroup, *, strict: bool = False) -> bool:
-        """True if the group is a rival: pending asks within the guarantee that only nodes stop.
+        """True if the group is a rival: pending asks within the guarantee that are blocked by nodes alone.
 
-        The group found no node at its last try, which may be long ago. With `strict` the cluster as a
-        whole must have room for an ask.
+        The group found no node at its last try, which may be long ago. With `strict` the cluster as a whole
+        must have room for an ask.
         """
         self.search.work += COMPARISONS_OF_A_TRY
         if not (group.waiting and group.nowhere):
@@ -239,7 +239,7 @@ class Overdue(Stage):
     """A review that has waited for the end of a pass for too long."""
 
     def __init__(self, review: Review) -> None:
-        """Give this review its turn."""
+        """Begin the turn with this review."""
         super().__init__(review.context, Position.OVERDUE, review.due)
         self._review = review
 

@@ -156,7 +156,7 @@ class HasPartitions(Protocol):
         """Compare the agenda with all partitions; raises InvariantBroken."""
 
     def check_holdings(self) -> None:
-        """Count the holdings of each RM anew; raises InvariantBroken."""
+        """Recount the holdings of each RM; raises InvariantBroken."""
 
     def check_shared(self) -> None:
         """Recompute what extensions share; raises InvariantBroken."""

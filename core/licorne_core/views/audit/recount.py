@@ -1,9 +1,9 @@
 """Recount of the books in small steps (spec § 12.5).
 
-The amounts of requests are summed by `ACCOUNTS`. Every step reads the books as they are then,
-and the core continues in between. A sum of few members is made in one step. A sum of more takes several
-steps; then a difference is reported only if a second attempt finds the same figures.
-`invariants.py` takes all steps at once.
+The amounts of requests are summed by `ACCOUNTS`. Every step reads the present books, and the core continues
+between steps. A total of few members is computed in one step. A longer one takes several steps; then a
+difference is reported only if a second attempt finds the same figures. `invariants.py` takes all steps at
+once.
 
 Nodes allocated beyond their capacity are reported as well, though the books are sound then.
 """
@@ -125,7 +125,7 @@ def _partition(partition: Partition) -> Iterator[Finding | None]:
 
 
 def _overfull(partition: Partition) -> Iterator[Finding | None]:
-    """Find nodes allocated beyond their capacity, in sum."""
+    """Find nodes allocated beyond their capacity in total."""
     before: dict[str, int] | None = None
     while True:
         nodes = list(partition.nodes.by_id.values())
@@ -297,7 +297,7 @@ def recount_queue(queue: Queue) -> Iterator[Finding | None]:
 
 
 def _tracker(partition: Partition, tracker: Tracker) -> Iterator[Finding | None]:
-    """Recount a user or a group in a queue. Only limited types are booked there."""
+    """Recount a user or a group in a queue. Only limited types are booked for it."""
 
     def parts(member: Member) -> Parts:
         app = cast(Application, member)

@@ -253,7 +253,7 @@ def _check_stopped(partition: Partition) -> None:
 
 
 def check_holdings(rm: Rm) -> None:
-    """Count the holdings of the RM and its applications anew; raises InvariantBroken.
+    """Recount the holdings of the RM and its applications; raises InvariantBroken.
 
     Between two slices of a command, a partition that is being built counts, though it is not listed.
     """
