@@ -275,7 +275,7 @@ class GrpcDoor:
             tell("gRPC is served by its own library", means=OF_ITS_OWN)
 
     async def stop(self, grace: float | None) -> None:
-        """End all calls: those under way have `grace` seconds; with None they end at once."""
+        """End all calls: running calls have `grace` seconds; with None they end at once."""
         await self._connections.stop()
         if self._server is not None:
             await self._server.stop(grace)

@@ -27,7 +27,7 @@ class Periodics:
         clock: Clock,
         time_slices: TimeSlices,
     ) -> None:
-        """Idle until `start`; `revisions` gives the configurations of an RM."""
+        """Idle until `start`; `revisions` has the configurations of an RM."""
         self._documents, self._clock = documents, clock
         self.history = History(views, clock, time_slices)
         self.recording = Recording(views, revisions, clock, time_slices)
@@ -43,7 +43,7 @@ class Periodics:
         await self.accounting.begin()
 
     def record(self) -> None:
-        """Begin to take the samples that are read over HTTP."""
+        """Start taking the samples for readers over HTTP."""
         self.history.start()
         self.recording.start()
 

@@ -108,7 +108,7 @@ def _file(folder: Path, number: int) -> Path:
 
 
 def _own(tables: Tables, folder: Path, number: int) -> Tables:
-    """The settings of a worker: those of the supervisor, and those of a member."""
+    """The settings of a worker: those of the supervisor, plus those of a member."""
     server, name = tables.server, worker_name(number)
     journal = None if server.journal is None else server.journal / name
     size = server.journal_size // server.workers

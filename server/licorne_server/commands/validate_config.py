@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check all files and print their problems and warnings; returns the exit code.
 
-    0: all files are valid; 1: a file cannot be read; 4: a file is invalid. Problems and warnings go
-    to stdout, everything else to stderr.
+    0: all files are valid; 1: a file cannot be read; 4: a file is invalid. Problems and warnings are
+    written to stdout, everything else to stderr.
     """
     verdicts = [_judge(str(file), strict=args.strict) for file in args.files]
     with while_read():
@@ -112,7 +112,7 @@ def _text(verdict: Verdict) -> list[str]:
 
 
 def _github(verdict: Verdict) -> list[str]:
-    """Workflow commands of GitHub that show each problem beside its line in a review."""
+    """Workflow commands of GitHub, which show each problem beside its line in a review."""
     file = _property(verdict.file)
     lines = []
     for problem in verdict.problems:

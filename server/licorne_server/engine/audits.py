@@ -32,7 +32,7 @@ class Audits(Periodic):
     """The audits of one server."""
 
     def __init__(self, views: Views, clock: Clock, time_slices: TimeSlices) -> None:
-        """Make no audit before `start`, which begins to wait for the first one."""
+        """Create the audits; the first one is due some time after `start`."""
         super().__init__("audits", clock, AUDIT_SECONDS)
         self._views = views
         self._time_slices = time_slices

@@ -1,9 +1,9 @@
 """A forked copy of this process that computes one answer and sends it through a pipe.
 
-The copy is made by `os.fork`. This process pauses for about 40 ms for each gigabyte of its memory,
-and 4 ms for 100,000 asks: its page tables are copied. A page is copied when either process writes to
-it, so memory is needed for the parts that the plan changes or reads. The copy has everything of
-this process, but only one thread.
+The copy is made by `os.fork`. This process pauses for about 40 ms for each gigabyte of its memory, and 4 ms
+for 100,000 asks: its page tables are copied. A page is copied when either process writes to it, so memory
+is needed for the parts that the plan changes or reads. The copy has the whole memory of this process, but
+only one thread.
 
 Threads of gRPC and others make a fork dangerous: a lock that another thread holds at the fork is held
 for ever in the copy. So the copy takes none of their locks: not of gRPC, of the log or of an executor. It
@@ -93,9 +93,9 @@ def start(work: Callable[[Spent], bytes], seconds: int) -> Child:
 
 
 def apart(work: Callable[[Spent], bytes], seconds: int) -> bytes | None:
-    """Run `work` in a copy of this copy, which does not see what it changes, and wait for its answer.
+    """Run `work` in a further copy of this copy, which its changes do not affect, and wait for its answer.
 
-    None if there could be no such copy, or if it was ended before it answered.
+    None if the copy could not be made, or was ended before it answered.
 
     Raises:
         CopyFailed: `work` has raised.
@@ -117,7 +117,7 @@ def apart(work: Callable[[Spent], bytes], seconds: int) -> bytes | None:
 
 
 class CopyFailed(Exception):
-    """What a copy computes has raised; the text is its traceback."""
+    """The work of a copy has raised an exception; the text is its traceback."""
 
 
 def _fork() -> int:

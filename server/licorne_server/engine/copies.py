@@ -168,7 +168,7 @@ class Copies:
         shortage: Callable[[int], str],
         pauses: Pauses,
     ) -> None:
-        """Copy the engine's scheduler; the copying takes one of `time_slices`.
+        """Copy the engine's scheduler; each copy uses one of `time_slices`.
 
         `shortage` gives the reason if there is no memory for a copy, given the estimated bytes of
         its RM, or else an empty text. `pauses` delays copies until earlier ones are paid for.
@@ -186,7 +186,7 @@ class Copies:
 
     @property
     def waiting(self) -> int:
-        """Questions that wait for their turn."""
+        """Number of questions that wait for their turn."""
         return self._lock.waiting
 
     async def ask(self, peer: str, rm_id: RmId, question: Question, check: Callable[[], object]) -> bytes:

@@ -209,11 +209,11 @@ class Engine:
 
     @property
     def has_work(self) -> bool:
-        """True if a round has to end, or to begin. Any thread may ask."""
+        """True if a round has to end, or to begin. May be called from any thread."""
         return self.running and (self._due <= self._clock.now() or self.inbox > 0)
 
     def start(self, sink: Sink) -> None:
-        """Begin to handle commands, handing all effects to the sink."""
+        """Start to handle commands, and pass all effects to the sink."""
         self._sink = sink
         self._task = asyncio.get_running_loop().create_task(self._run(), name="engine")
         self._task.add_done_callback(self._ended)
@@ -258,7 +258,7 @@ class Engine:
             self._wake.set()
 
     def answer(self, effects: Sequence[Effect]) -> None:
-        """Route effects of items that the core never saw, such as refusals of malformed ones."""
+        """Route effects of items that never reached the core, such as refusals of malformed ones."""
         self._settle(None, effects, perf_counter())
 
     async def _run(self) -> None:
@@ -282,10 +282,10 @@ class Engine:
                 await self._wait(deadline)
 
     def _take_turns(self, share: float) -> float | None:
-        """Give turns until the time for them is spent; returns the next deadline of the core.
+        """Give turns until the time for them is spent; return the next deadline of the core.
 
-        The RMs take turns. Each that still waits when the time is spent gets one more, if `share` seconds are
-        enough for all.
+        The RMs take turns. Each RM that still waits when the time is spent gets one more turn, if `share`
+        seconds are enough for all.
         """
         begin = perf_counter()
         left: int | None = None
@@ -443,7 +443,7 @@ class Engine:
         return correlation_id
 
     def _halt(self, rm_id: RmId, correlation_id: str) -> None:
-        """Stop scheduling for the RM until it registers anew, and end its streams."""
+        """Stop scheduling for the RM until it registers again, and end its streams."""
         try:
             self._scheduler.handle(SetHold(rm_id=rm_id, hold=Hold.DEFECT, on=True), self._clock.now())
         except Exception:

@@ -19,7 +19,7 @@ MOST_ANSWERS = 16
 
 
 class Entry(NamedTuple):
-    """A queued command, or the rest of one that has begun."""
+    """A queued command, or the remainder of one that has begun."""
 
     command: Command
     future: asyncio.Future[list[Effect]] | None = None
@@ -54,7 +54,7 @@ class Inbox:
             self.commands.put(_rm_of(command), entry)
 
     def put_first(self, entry: Entry) -> None:
-        """Queue the rest of a command before all other commands of its RM."""
+        """Queue the remainder of a command before all other commands of its RM."""
         self.commands.put_first(_rm_of(entry.command), entry)
 
     def take_answers(self) -> list[Entry]:

@@ -1,1 +1,1 @@
-"""The server's side of the core's extensions, each in a module of its own: see `wire/features.py`."""
+"""The server's side of the core's extensions, a module for each: see `wire/features.py`."""

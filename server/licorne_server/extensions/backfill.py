@@ -50,12 +50,12 @@ class Calendar:
     """Answers calls for held shadow starts by time, in pages; a token names the last one of a page."""
 
     def __init__(self, sources: Any, resolve: Callable[[str, Any], PartitionName]) -> None:
-        """`resolve` gives the partition of a name, if the caller may see it."""
+        """`resolve` returns the partition of a name, if the caller may see it."""
         self._sources = sources
         self._resolve = resolve
 
     async def answer(self, request: pb.ListCalendarRequest, context: Any) -> Message:
-        """Take the entries at once, and make the page in slices."""
+        """Copy the entries at once, and encode the page in slices."""
         sources, partition = self._sources, self._resolve(request.partition, context)
         slices = partial(sources.time_slices.slice, sources.access.caller(context).peer)
         async with slices():
@@ -102,7 +102,7 @@ class _Observed:
         self.awaited[key] = _Awaited(expected, self.ranges.range(expected))
 
     def learn(self, views: Views, name: PartitionName) -> None:
-        """Compare the starts that have come with the expected ones; what is gone has no start."""
+        """Compare actual starts with the expected ones; an ask that was removed has no start."""
         for key, (expected, told) in list(self.awaited.items()):
             start = next(views.listed("start_of", name, *key), None)
             if start != inf:
@@ -141,7 +141,7 @@ class ExpectedStarts(Periodic):
         return (self._clock.now() // SAMPLE_SECONDS + pauses) * SAMPLE_SECONDS
 
     async def _sample(self, name: PartitionName, observed: _Observed) -> int:
-        """Take one sample; returns the number of its steps."""
+        """Take one sample; return the number of its steps."""
         count = 0
         async with self._time_slices.slice(PEER):
             observed.learn(self._views, name)

@@ -17,7 +17,7 @@ FIELD = "hours_budgets"
 
 
 def _of_each(of: str) -> Callable[[QueueReport, Callable[[str], bool]], Mapping[str, float] | None]:
-    """Hours of each budget whose resource is shown, in seconds."""
+    """Hours of each budget whose resource is displayed, in seconds."""
 
     def read(queue: QueueReport, shows: Callable[[str], bool]) -> Mapping[str, float] | None:
         budgets = [budget for budget in queue.extended[FIELD] if shows(budget.resource)]

@@ -45,7 +45,7 @@ _ESCAPED = re.compile(r"~+\.{1,2}")
 
 
 class HttpServer:
-    """Probes, metrics and REST reads on one address; probes and metrics on another one too."""
+    """Probes, metrics and REST reads on one address; probes and metrics on a second address if configured."""
 
     def __init__(
         self,

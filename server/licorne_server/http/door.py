@@ -37,9 +37,9 @@ PART = 8
 
 
 class Door:
-    """Accepts every new connection, and closes connections of the host with the most.
+    """Accepts every new connection, and closes connections of the host that has the most.
 
-    So a probe never finds all places taken.
+    So there is always room for a probe.
     """
 
     def __init__(self, most: int, handshakes: Handshakes | None = None) -> None:
@@ -138,7 +138,7 @@ class Listener:
         self._server: asyncio.Server | None = None
 
     async def prepared(self) -> web.Server:
-        """What answers each connection, by a protocol of its own."""
+        """The handler factory of the listener: each connection gets its own protocol."""
         await self._runner.setup()
         assert self._runner.server is not None, "the runner was set up"
         return self._runner.server
@@ -222,12 +222,12 @@ class _Connection(asyncio.Transport):
         self.written.set_transport(flow)
 
     def begin(self, request: str) -> None:
-        """Give the request to the application."""
+        """Pass the request to the application."""
         self._protocol.connection_made(self)
         self._protocol.data_received(request.encode())
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Keep data for the reader."""
+        """Buffer data for the reader."""
         self.written.feed_data(bytes(data))
 
     def is_closing(self) -> bool:
@@ -235,13 +235,13 @@ class _Connection(asyncio.Transport):
         return self._closed
 
     def close(self) -> None:
-        """End the connection, after what was written."""
+        """End the connection after the buffered data was written."""
         if not self._closed:
             self._closed = True
             self.written.feed_eof()
             asyncio.get_running_loop().call_soon(self._protocol.connection_lost, None)
 
     def abort(self) -> None:
-        """Cut the answer off."""
+        """Cut off the answer."""
         self.written.set_exception(unavailable(_CUT_OFF))
         self.close()

@@ -110,7 +110,7 @@ class StateDumps:
 async def _with_others(chunks: AsyncGenerator[bytes, None], members: Members) -> AsyncGenerator[bytes, None]:
     """The dump of this member, with those of the others inside, one after another.
 
-    Members that do not answer are named. If one breaks off in the middle, the whole dump breaks off.
+    Members that do not answer are named. If one answer breaks off in the middle, the whole dump breaks off.
     """
     held = b""
     async for chunk in chunks:
@@ -164,9 +164,9 @@ _Row = tuple[Callable[[Any], JsonObject | None], Any]
 
 
 def _applications(views: Views, partitions: list[PartitionName]) -> Iterator[_Row | None]:
-    """The applications of all states, each with the function that makes its row.
+    """The applications of all states, each with the function that encodes its row.
 
-    There is a None for each partition, as very many partitions may have no applications.
+    A None is yielded for each partition, as very many partitions may have no applications.
     """
     for partition in partitions:
         yield None
@@ -203,9 +203,9 @@ DEEPEST = 100
 
 
 def stacks() -> Iterator[str]:
-    """All stacks as text, in pieces: tasks first, grouped by the place at which they wait; then threads.
+    """All stacks as text, in pieces: first tasks, grouped by the place at which they wait, then threads.
 
-    An empty piece comes first for each task. Tasks are read one by one, at different moments.
+    For each task an empty piece is yielded first. Tasks are read one by one, at different moments.
     """
     together: dict[tuple[Place, ...], list[str]] = {}
     for task in asyncio.all_tasks():

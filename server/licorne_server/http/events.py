@@ -58,7 +58,7 @@ async def stream(request: web.Request) -> web.StreamResponse:
 
 
 def _log(request: web.Request) -> EventLog:
-    """The events of the RM in the parameter `rm`; without it those of the first RM."""
+    """The event log of the RM in the parameter `rm`; by default that of the first RM."""
     log = request.app[SOURCES].events.get(rm_asked(request))
     if not log.settings.event_tracking:
         raise web.HTTPInternalServerError(text="Event tracking is disabled")
@@ -85,7 +85,7 @@ async def _lines(request: web.Request, log: EventLog, watch: Watch) -> AsyncGene
 
 
 async def _arrived(request: web.Request, watch: Watch) -> bool:
-    """Wait for an event; returns False if the reader has disconnected."""
+    """Wait for an event; return False if the reader has disconnected."""
     while request.transport is not None and not request.transport.is_closing():
         try:
             async with asyncio.timeout(LOOK_SECONDS):

@@ -1,6 +1,6 @@
 """Metrics by name, in the text formats of Prometheus and of OpenMetrics; and one scrape for all workers.
 
-Prometheus' client library writes the metrics of the process only. All others are made in slices, and
+Prometheus' client library writes the metrics of the process only. All others are written in slices, and
 some have older names that the library refuses for counters.
 
 The texts of all workers of a host are merged, and each sample gets the label `worker`. Samples are neither
@@ -80,7 +80,7 @@ class Family:
     histograms: dict[Labels, Histogram] = field(default_factory=dict)
 
     def add(self, where: Labels, value: float) -> None:
-        """Add a value to the sum of its labels."""
+        """Add a value to the total of its labels."""
         self.values[where] = self.values.get(where, 0) + value
 
     def lines(self) -> Iterator[str]:
@@ -114,7 +114,7 @@ class Families:
         values: Mapping[Labels, float],
         where: Labels = (),
     ) -> int:
-        """Add values by their labels, which begin with `where`; returns their number."""
+        """Put values by their labels, which begin with `where`; return their number."""
         known = self.family(kind, name, text, labels).values
         for key, value in values.items():
             place = (*where, *key)

@@ -145,7 +145,7 @@ class Heartbeat:
     """Lags of the beats, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        """`clock` gives monotonic seconds. The first beat comes after `start`."""
+        """`clock` returns monotonic seconds. The first beat follows `start`."""
         self._clock = clock
         self._last = clock()
         self._worst = 0.0

@@ -1,9 +1,9 @@
 """Admission of HTTP requests: host names, origins of pages, and identities (`security/access.py`).
 
-Another site can resolve its own name to 127.0.0.1 (DNS rebinding). The browser then takes this server
-for that site, and a page of the site may read all answers. The header ``Host`` still has the name of
-the site. So if loopback is open to all, requests are answered only under names that no other site
-can have: addresses, ``localhost``, and names in the settings.
+Another site can resolve its own name to 127.0.0.1 (DNS rebinding). The browser then regards this server as
+that site, and a page of the site may read all answers. The header ``Host`` still has the name of the site.
+So if loopback is open to all, requests are answered only under names that no other site can have:
+addresses, ``localhost``, and names in the settings.
 
 The older core lets pages of any origin read answers. Here the operator names the origins: an arbitrary
 web page must not read the state of a cluster through the browser of its viewer. Cookies and
@@ -149,7 +149,7 @@ class Identity:
         return caller
 
     def _may_see(self, request: web.Request, place: Place | None) -> bool:
-        """True if a caller that is no operator may see the answer: only data of its own RMs."""
+        """True if a caller that is no operator may see the answer: it contains only data of its own RMs."""
         if request.method not in READS and request.path not in OPEN_TO_RMS:
             return False
         visible = visible_to(request)
@@ -310,7 +310,7 @@ SECONDS = 600
 
 
 class Cors:
-    """Tells browsers the origins whose pages may read answers."""
+    """Sends browsers the origins whose pages may read answers."""
 
     def __init__(self, origins: frozenset[str]) -> None:
         """Allow these origins; all origins if ``*`` is among them."""

@@ -247,7 +247,7 @@ LISTS = tuple(_LISTS)
 
 
 def listed(path: str, asked: Asked) -> Rows:
-    """A list of an extension: of the partition, or of a queue and those below."""
+    """A list of an extension: of the partition, or of a queue and its descendants."""
     views, partition = asked.views, asked.partition
     name, form = _LISTS[path]
     shown = rest_name(views, partition)

@@ -170,7 +170,7 @@ def members_of(request: web.Request) -> Members:
 
 
 def right_of(request: web.Request) -> Caller:
-    """The caller of a request, as it is passed on: where all may read, it is a viewer elsewhere."""
+    """The caller of a request as passed on to other members: where all may read, it is a viewer there."""
     return request[CALLER] if request[IDENTIFIED] else replace(request[CALLER], viewer=True)
 
 
@@ -266,7 +266,7 @@ class Parts(NamedTuple):
 async def parts_of(request: web.Request, read: Callable[[bytes], object]) -> Parts | None:
     """The other members' answers to a request, each converted by `read`; None without other members.
 
-    Missing members are noted for the header. `read` raises ValueError, KeyError or TypeError for an
+    Missing members are recorded for the header. `read` raises ValueError, KeyError or TypeError for an
     unusable answer.
     """
     if request.app[SOURCES].members is None or BY_MEMBER in request:

@@ -1,6 +1,6 @@
 """Metrics of queues (spec § 12.3): by labels, and under names that contain the queue.
 
-Two paths may have the same name, such as ``root.a-b`` and ``root.a_b``. The metric is their sum.
+Two paths may have the same name, such as ``root.a-b`` and ``root.a_b``. The metric is their total.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -52,12 +52,12 @@ class Room:
         """True if samples were left out."""
 
     def is_left(self) -> bool:
-        """True if more samples may be shown; otherwise sets `truncated`."""
+        """True if more samples may be added; otherwise set `truncated`."""
         self.truncated |= self._left <= 0
         return self._left > 0
 
     def take(self, samples: int) -> None:
-        """Count samples as shown."""
+        """Count samples as added."""
         self._left -= samples
 
 
@@ -77,8 +77,8 @@ class QueueMetrics:
     def steps(self, room: Room, shows: Callable[[str], bool], *, names: bool) -> Iterator[None]:
         """Add a queue at each step, those nearest to root first, while there is room.
 
-        `shows` is True for a resource to show; with `names` metrics are also added under names that contain
-        the queue.
+        `shows` returns True for displayed resources; with `names` metrics are also added under names that
+        contain the queue.
         """
         seen: set[str] = set()
         for path in self._views.level_by_level(self._report.name):
@@ -142,7 +142,7 @@ class QueueMetrics:
             self._reserved.add((*self._place, path, holder), 0)
 
     def _resources(self, queue: QueueReport, shows: Callable[[str], bool]) -> _Samples:
-        """Resources of a queue. A usage of zero is shown, so that graphs have no gaps."""
+        """Resources of a queue. A usage of zero is included, so that graphs have no gaps."""
         nothing = dict.fromkeys(self._report.capacity, 0)
         values: dict[Labels, float] = {}
         for state in (*_BOUNDS, *_USAGES):
@@ -156,7 +156,7 @@ class QueueMetrics:
     def _leaf(self, queue: QueueReport) -> tuple[_Samples, _Samples, _Samples]:
         """Live and ended applications of a leaf by state, and its allocations.
 
-        The counters start anew if the leaf is created again.
+        The counters start over if the leaf is created again.
         """
         ever, live = queue.counters, self._census.applications
         return (
@@ -166,7 +166,7 @@ class QueueMetrics:
         )
 
     def _pending(self, seen: set[str]) -> Iterator[None]:
-        """Pending asks by queue and blocker. Their sum is the number of pending asks."""
+        """Pending asks by queue and blocker. Their total is the number of pending asks."""
         text = "Asks that wait, by the first check that stops them."
         labels = (*_PLACE, "queue", "reason")
         asks = self._families.family("gauge", "licorne_queue_pending_asks", text, labels)

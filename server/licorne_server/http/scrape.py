@@ -296,7 +296,7 @@ def _gather_timing(rms: Sequence[RmFigures], families: Families) -> Iterator[Non
 
 
 def _histograms(rm: str, measured: list[RmMeasures], families: Families) -> Iterator[None]:
-    """Add the sums of several RMs' histograms, one at each step: there may be a thousand RMs."""
+    """Add up several RMs' histograms, one at each step: there may be a thousand RMs."""
     for key, (name, text) in HISTOGRAMS.items():
         families.histogram(name, text, ("rm",), {(rm,): _together(measured, key)})
         yield

@@ -65,8 +65,8 @@ encode = ENCODER.encode
 class Rows:
     """A list whose items become JSON one by one.
 
-    An item is left out if `to_json` returns None or raises NotFound, as it may have been removed. A
-    time slice may end at a None in place of an item. By default items are rows already.
+    An item is left out if `to_json` returns None or raises NotFound, as it may have been removed. A time
+    slice may end at a None in place of an item. By default items are rows already.
     """
 
     items: Iterable[Any]
@@ -112,7 +112,7 @@ def enclosed(begin: str, items: Iterable[str | None], end: str) -> Iterator[str]
 def fragments(value: JsonObject | Rows | Verbatim) -> Iterator[str]:
     """The JSON of an object or a list in pieces; `Rows` may be values of an object.
 
-    An empty piece stands for an item that was left out.
+    An empty piece marks an item that was left out.
     """
     if isinstance(value, Rows):
         yield from _list_fragments(value)
@@ -174,7 +174,7 @@ async def sliced(pieces: Iterator[str], time_slices: TimeSlices, peer: str) -> A
 
 
 def _take(pieces: Iterator[str], parts: list[str], room: int, over: Callable[[], bool]) -> tuple[bool, int]:
-    """Take pieces until room or slice are used up; returns True if there may be more, and the room left."""
+    """Collect pieces until room or slice are used up; True if there may be more, and the room left."""
     for piece in pieces:
         parts.append(piece)
         room -= len(piece)
@@ -356,9 +356,9 @@ class _Making(Generic[T]):
 
 
 class Together(Generic[T]):
-    """Makes a result once for all callers, and caches the latest results while they are fresh.
+    """Computes a result once for all concurrent callers, and caches the latest results while they are fresh.
 
-    A result is made in a task of its own, which does not end with its first caller.
+    A result is computed in a task of its own, which does not end with its first caller.
     """
 
     def __init__(self, most: int = 16) -> None:
@@ -368,10 +368,10 @@ class Together(Generic[T]):
         self._made: OrderedDict[Hashable, tuple[T, float]] = OrderedDict()
 
     async def get(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, tuple[T, float]]]) -> T:
-        """The result of a key, made by `make` unless there is a fresh one.
+        """The result for a key, computed by `make` unless there is a fresh one.
 
-        `make` returns it with the end of its freshness, a time of `monotonic`. All waiting callers
-        get the same result or the same error. The task is cancelled when no caller waits.
+        `make` returns it with the end of its freshness, a time of `monotonic`. All waiting callers get the
+        same result or the same error. The task is cancelled when no caller waits.
         """
         thing, until = self._made.get(key, (None, 0.0))
         if thing is not None and monotonic() < until:

@@ -1,4 +1,4 @@
-"""Sums over all partitions, for REST and the page: reasons why asks wait, and resource-hours.
+"""Totals over all partitions, for REST and the page: reasons why asks wait, and resource-hours.
 
 They are messages of `State`, which the members of a deployment merge.
 """
@@ -66,7 +66,7 @@ class Reasons:
 
 
 async def reasons_of_partition(request: web.Request) -> web.StreamResponse:
-    """The reasons in one partition; `queue` limits them to a queue and those below it."""
+    """The reasons in one partition; `queue` limits them to a queue and its descendants."""
     asked = Asked(request)
     return await send_json(request, message_json(await _reasons(asked, Maker.of(request), [asked.partition])))
 

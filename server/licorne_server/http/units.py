@@ -40,10 +40,10 @@ R = TypeVar("R")
 def rest_form(
     report: type[R], names: Mapping[str, Source], *, without: str = "", optional: str = ""
 ) -> Callable[[R], dict[str, object]]:
-    """Make the function that converts a report to JSON under the names of the older core.
+    """Create the function that converts a report to JSON under the names of the older core.
 
-    A field that is not in `names` is named in ``camelCase``, unless it is in `without`. Names in
-    `optional` are left out for empty values.
+    A field that is not in `names` is named in ``camelCase``, unless it is in `without`. Names in `optional`
+    are left out for empty values.
     """
     sources = (item[0] if isinstance(item, tuple) else item for item in names.values())
     read = {item.partition(".")[0] for item in sources if isinstance(item, str)}
@@ -120,7 +120,7 @@ def mark_json(mark: OperatorMark | None, unit: Callable[[float], int] = nanoseco
 def percentages(total: Resources, used: Resources) -> dict[str, int]:
     """Usage of each type, in whole percent from 0 to 100.
 
-    Usage above a lowered quota is shown as 100: pages that read it cannot show more.
+    Usage above a lowered quota is capped at 100: pages that read it cannot display more.
     """
     return {
         name: max(0, min(100, used.get(name, 0) * 100 // amount))
@@ -180,8 +180,8 @@ def partition_named(views: Views, name: str) -> PartitionName:
 class Asked:
     """A read of REST: its request, and the partition of the path, empty for none.
 
-    The partition is resolved before the first await. So it is the partition for which `Identity`
-    has checked the caller's rights.
+    The partition is resolved before the first await, so it is the partition for which `Identity` has
+    checked the caller's rights.
     """
 
     def __init__(self, request: web.Request) -> None:

@@ -22,7 +22,7 @@ HTTP_PART = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerBounds:
-    """Bounds of all peers together; `fair.PeerQuota` gives each peer its share. Times in seconds."""
+    """Bounds on all peers together; `fair.PeerQuota` gives each peer its share. Times are in seconds."""
 
     first_message: float = 30.0
     """Seconds for which a call may stay open without a complete message."""
@@ -104,7 +104,7 @@ class EventBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RmBounds:
-    """Bounds of RMs."""
+    """Bounds on RMs."""
 
     number: int = MAX_RMS
     """Number of RMs, at most."""

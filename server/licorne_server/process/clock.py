@@ -18,14 +18,14 @@ log = structlog.get_logger("core.periodic")
 
 
 class Clock(Protocol):
-    """Gives the time in unix seconds, which never decreases, and waits for a time."""
+    """Returns the time in unix seconds, which never decreases, and waits for a time."""
 
     def now(self) -> float:
         """Unix seconds."""
         ...
 
     async def wait(self, until: float | None, event: asyncio.Event) -> None:
-        """Return once the event is set or the time `until` has come; None waits for the event alone.
+        """Return once the event is set or the time `until` is reached; None waits for the event alone.
 
         May set the event, and may return early: the caller has to read the time again.
         """
@@ -35,7 +35,7 @@ class Clock(Protocol):
 class SystemClock:
     """The wall clock's time at the start, advanced by the monotonic clock.
 
-    So a jump of the wall clock moves no deadline, and time never decreases.
+    So a jump of the wall clock changes no deadline, and time never decreases.
     """
 
     def __init__(self) -> None:

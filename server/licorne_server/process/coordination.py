@@ -73,7 +73,7 @@ class Coordination:
 
     @property
     def on_one_host(self) -> bool:
-        """True for a worker: it shares its ports with others, and has Unix sockets of its own."""
+        """True for a worker: it shares its ports with others, and also listens on Unix sockets."""
         return self.backend == "local"
 
     @property

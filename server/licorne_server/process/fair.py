@@ -1,4 +1,4 @@
-"""Fairness between peers: peers take turns, and none takes all places or all of the time.
+"""Fairness between peers: peers take turns, and none occupies all places or all of the time.
 
 A peer is an identity: the names in a certificate, or a token. Without either it is the
 address of the caller.
@@ -101,7 +101,7 @@ class PeerQuota:
     each: int
 
     def __init__(self, total: int, each: int, refusal: Refusal) -> None:
-        """Start with all places free; `refusal` makes the error when none is left."""
+        """Start with all places free; `refusal` creates the error when none is free."""
         self.total = total
         self.each = each
         self._refusal = refusal
@@ -178,7 +178,7 @@ class Turns:
 class FairLock:
     """A lock that peers take in turn, with a bounded queue.
 
-    A caller that is cancelled while it waits leaves at once, and another may queue instead.
+    A caller that is cancelled while it waits leaves the queue at once, and another may join it.
     """
 
     def __init__(
@@ -248,7 +248,7 @@ class FairLock:
 class TimeSlices:
     """Time slices of the loop for all readers of the core's state.
 
-    An answer is made in slices, one slice at a time for all readers. While there is scheduling to do
+    An answer is computed in slices, one slice at a time for all readers. While there is scheduling to do
     no slice begins for three times the length of the last one, so that all readers together take
     at most a quarter of the loop's time, however many they are. Peers take turns, and the readers
     of one peer are served in the order of arrival. After a slice that took far too long there is a
@@ -263,8 +263,8 @@ class TimeSlices:
     ) -> None:
         """`busy` is True while there is scheduling to do; otherwise there are no pauses.
 
-        `turn` gives the seconds of a turn of the engine: no slice is longer. Slices that
-        are slow all the same are recorded in `slow`.
+        `turn` returns the seconds of a turn of the engine, the bound of a slice. Slices that are slow all
+        the same are recorded in `slow`.
         """
         self._slow = slow or SlowSteps()
         self._busy = busy
@@ -282,7 +282,7 @@ class TimeSlices:
     ) -> AsyncIterator[Callable[[], bool]]:
         """Give the caller a slice, as a function that returns True once the slice is over.
 
-        `more` is the later use of the loop for the result in seconds, such as sending it. Work that
+        `more` is the later use of the loop for the result, such as sending it, in seconds. Work that
         cannot be split into slices is done as a `whole`. A pause follows it in any case, as it follows a
         slice of more than `OVERRUN` times its length: the busy flag is out of date by then. Nothing
         may be awaited inside. Work inside counts also if it fails. The pause delays the next

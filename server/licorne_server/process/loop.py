@@ -1,10 +1,10 @@
 """The server's event loop, its slow steps, and garbage collection.
 
-The loop is asyncio's own, with a workaround for one fault of grpc.aio. A thread of grpc.aio writes a
-byte into a socket for every event, and blocks while the socket is full. The loop's side reads one byte
-and then handles any number of events. So under load bytes pile up until the thread blocks, and no
-message is read or written for a hundred rounds of the loop. This loop takes all bytes but one before
-grpc.aio reads. Other sockets are not affected.
+The loop is asyncio's own, with a workaround for one fault of grpc.aio. A thread of grpc.aio writes a byte
+into a socket for every event, and blocks while the socket is full. The loop's side reads one byte and then
+handles any number of events. So under load bytes pile up until the thread blocks, and no message is read or
+written for a hundred rounds of the loop. This loop reads all bytes but one before grpc.aio reads. Other
+sockets are not affected.
 
 A full pass of the garbage collector visits all objects and blocks all work: 0.7 s for 900,000 asks.
 The core never needs a pass, as reference counts free its objects (`tests/properties`). Libraries do: a
@@ -50,7 +50,7 @@ def _is_of_grpc(callback: Callable[..., Any]) -> bool:
 
 
 def _serve_drained(wakes: socket.socket, serve: Callable[[], Any]) -> None:
-    """Take all bytes except the one that `serve` expects, then call `serve`."""
+    """Read all bytes except the one that `serve` expects, then call `serve`."""
     waiting: int = struct.unpack("i", fcntl.ioctl(wakes, termios.FIONREAD, bytes(_INT)))[0]
     if waiting > 1:
         wakes.recv(waiting - 1)
@@ -62,7 +62,7 @@ T = TypeVar("T")
 
 
 async def stop_task(task: "asyncio.Task[Any] | None") -> None:
-    """Cancel a task, and wait for its end; None is a task that was never begun."""
+    """Cancel a task, and wait for its end; None means that the task was never started."""
     if task is not None:
         task.cancel()
         await asyncio.wait([task])

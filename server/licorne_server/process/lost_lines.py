@@ -53,7 +53,7 @@ class Drops:
             return {reason.value: count for reason, count in self._totals.items()}
 
     def take_unlogged(self) -> list[Dropped]:
-        """Take the drops that were not logged yet; they count as logged from now on."""
+        """Return the drops that were not logged yet; they count as logged from now on."""
         with self._lock:
             untold = [Dropped(*key, count) for key, count in self._untold.items()]
             self._untold.clear()

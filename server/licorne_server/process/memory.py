@@ -146,7 +146,7 @@ def _taken(group: Path) -> int:
 
 
 def _number(file: Path) -> int | None:
-    """The number in a file; None if there is none."""
+    """The number in a file; None if the file has none."""
     try:
         text = file.read_text().strip()
     except OSError:
@@ -266,7 +266,7 @@ class Memory:
         self._post(RefuseNewWork(shortage=level, reason=self._reason))
 
     def _give_back(self) -> None:
-        """Return memory to the system, in a thread, as it may take long; one at a time."""
+        """Return memory to the system, in a thread, as it may take long; one call at a time."""
         if self.returning is None or self.returning.done():
             self._looks_to_return = LOOKS_BETWEEN_RETURNS
             loop = asyncio.get_running_loop()

@@ -74,10 +74,10 @@ def _installed() -> bool:
 
 
 class SettingsError(Exception):
-    """Settings that do not allow a start; the text is for the operator.
+    """Settings that prevent a start; the text is for the operator.
 
-    It names settings by their keys, such as ``server.listen``. `licorne serve` shows each as the operator
-    gave it: as a flag, a variable or a key.
+    It names settings by their keys, such as ``server.listen``. `licorne serve` names each as the operator
+    specified it: as a flag, a variable or a key.
     """
 
 
@@ -296,7 +296,7 @@ class Settings:
             raise SettingsError("the limit of open files is too low: 256 or more are needed")
 
     def _check_coordination(self) -> None:
-        """Refuse a member that others cannot reach, or that stores locally what members share."""
+        """Refuse a member that others cannot reach, or that stores locally what members have to share."""
         if self.coordination is None:
             return
         if self.state_dir is not None and not self.coordination.on_one_host:
@@ -332,7 +332,7 @@ class Settings:
 
     @property
     def exposed(self) -> dict[str, Address]:
-        """The addresses without TLS that others can reach, by the service there."""
+        """The addresses without TLS that other hosts can reach, by service."""
         served = {
             "grpc": (self.listen, self.tls),
             "http": (self.http, self.http_tls),

@@ -21,7 +21,7 @@ async def walked(steps: Iterable[T | None], slices: Slices) -> list[T]:
 
 
 def _walk(steps: Iterator[T | None], given: list[T], over: Callable[[], bool]) -> bool:
-    """Run steps until the slice is over; returns True if there may be more."""
+    """Run steps until the slice is over; return True if there may be more."""
     for one in steps:
         if one is not None:
             given.append(one)

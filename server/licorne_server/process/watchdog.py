@@ -62,7 +62,7 @@ class Watched(Protocol):
         ...
 
     def fail(self, reason: str, concern: str) -> None:
-        """Set `failed` for a reason, in the loop; `concern` is what it is about."""
+        """Set `failed` for a reason, in the loop; `concern` is its subject."""
         ...
 
     def stalled(self, reason: str) -> None:

@@ -113,9 +113,9 @@ class StoredHours:
 
 
 async def drop_old(documents: Documents, now: float) -> None:
-    """Delete days that are too old, whoever wrote them: a worker that is gone deletes none of its own.
+    """Delete days beyond the retention period, whoever wrote them: a removed worker deletes none of its own.
 
-    For documents on the disk of this process; the result of a failure is that they stay until the next start.
+    For documents on the disk of this process; after a failure they remain until the next start.
     """
     oldest = day_of(int(now)) - MOST_DAYS * DAY
     found = documents.found(PREFIX)
@@ -285,7 +285,7 @@ class Accounting(Periodic):
             self.hours.spread(min(begin, now), now, Place(name, *found.owner), row)
 
     async def _restore(self) -> None:
-        """Add what was counted meanwhile to the stored hours, unless they cannot be read now."""
+        """Add the hours counted meanwhile to the stored hours, unless those cannot be read now."""
         if self._stored is None or self._is_read:
             return
         try:

@@ -122,7 +122,7 @@ def _add_quota(message: pb.Check, check: LimitCheck | QueueCheck) -> None:
 
 
 def _add_size(message: pb.Check, check: SizeCheck) -> None:
-    """The greatest amount that is wanted of each type, and the least that there is at most."""
+    """Add, for each type, the largest amount that asks request, and the smallest of the maxima."""
     message.kind = "size"
     for bound in check.bounds:
         for name, value in bound.most.items():

@@ -1,4 +1,4 @@
-"""What is wrong with this server: each rule of the verdict (`verdict.py`) stands here, and nowhere else."""
+"""Findings about this server: each rule of the verdict (`verdict.py`) is defined here, and nowhere else."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -41,7 +41,7 @@ def named(names: Iterable[str]) -> str:
 
 
 def of_status(status: Status) -> Iterator[Finding]:
-    """What the server says of itself."""
+    """The findings in the server's own status."""
     if status.failure:
         yield Finding(DOWN, status.failed, status.failure)
     if status.stall:
@@ -53,7 +53,7 @@ def of_status(status: Status) -> Iterator[Finding]:
 
 
 def own_findings(sources: Sources) -> list[Finding]:
-    """The findings about this process that a probe may tell anybody: they name no RM, and quote no file."""
+    """Findings that an unauthenticated probe may see: they name no RM, and quote no file."""
     found = (one for one in _of_process(sources) if one.concern in OF_MEMBER or one.concern == "store")
     return [sources.verdicts.settled(one, sources.now()) for one in found]
 
@@ -178,7 +178,7 @@ async def examined_for(
 
 
 class Examinations(Periodic):
-    """Examines the server every `LOOK_SECONDS`, so that a verdict knows since when its findings are true."""
+    """Examines the server every `LOOK_SECONDS`, and records since when each finding is true."""
 
     def __init__(self, sources: Sources, clock: Clock) -> None:
         """Idle until `start`."""

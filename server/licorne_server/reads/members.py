@@ -2,7 +2,7 @@
 
 A read is a call between members, `licorne.members.Members/Read`, with the identity of the caller as this
 member has authenticated it. The other member answers it by itself, and never asks others in turn. Answers
-are bounded in bytes and in time.
+are bounded in size and in time.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ class Answer:
     ) -> AsyncGenerator[bytes, None]:
         """The body, in chunks as they arrive.
 
-        It ends early when `goes_on` returns False, which is called while nothing arrives. Without it
+        It ends early when `goes_on` returns False, which is called while no data arrives. Without it
         there may be at most `pause` seconds between two chunks.
 
         Raises:
@@ -166,8 +166,8 @@ class Members:
     ) -> AsyncIterator[Answer]:
         """The answer of a member to an encoded path with its query.
 
-        It has to begin within `patience` seconds, HEAD_SECONDS by default. With `rm_id` it ends when that RM
-        gets another owner.
+        It has to begin within `patience` seconds, HEAD_SECONDS by default. With `rm_id` it ends when that
+        RM changes its owner.
 
         Raises:
             Unreachable: the member does not answer in time.

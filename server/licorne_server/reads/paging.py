@@ -88,10 +88,10 @@ async def filled(page: Page[T, R], slices: Slices) -> Page[T, R]:
 
 
 def queues_after(views: Views, partition: PartitionName, path: str) -> Iterator[QueueReport | None]:
-    """The queues that come after a path, or all for the empty one: parents first, then by name.
+    """The queues that follow a path, or all for the empty path: parents first, then by name.
 
-    The queue of that path need not exist any more. Each queue is read when it is reached. There is a
-    None wherever the reader may pause.
+    The queue of that path need not exist any more. Each queue is read when it is reached. None marks a
+    possible pause of the reader.
     """
     behind = _names(path)
     levels: list[Iterator[str | None]] = [iter(["root"])]

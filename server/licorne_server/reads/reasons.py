@@ -56,16 +56,16 @@ class _Sum:
     most: int = 0
 
     def show(self, app_id: str, key: str, asks: int) -> None:
-        """Offer an example from a group of `asks` asks; that of the largest group is shown."""
+        """Offer an example from a group of `asks` asks; the example of the largest group is displayed."""
         if asks > self.most:
             self.most, self.example = asks, (app_id, key)
 
 
 class ReasonSum:
-    """Adds up rows and answers, by code."""
+    """Totals of rows and answers, by code."""
 
     def __init__(self, queue: str = "") -> None:
-        """Count the asks of a queue and of those below it; of all for an empty path."""
+        """Count the asks of a queue and its descendants, or all asks for an empty path."""
         self._queue = queue.lower()
         self._sums: dict[str, _Sum] = {}
 
@@ -99,7 +99,7 @@ class ReasonSum:
             found.show(reason.application_id, reason.allocation_key, reason.asks)
 
     def message(self, time: int) -> pb.ListReasonsResponse:
-        """The sum, as of a time in nanoseconds; the most frequent reason first."""
+        """The totals, as of a time in nanoseconds; the most frequent reason first."""
         ranked = sorted(self._sums.items(), key=lambda item: (-item[1].asks, item[0]))
         reasons = [
             pb.WaitReason(
@@ -130,7 +130,7 @@ def _most_first(item: tuple[Any, int]) -> tuple[int, Any]:
 async def summed_reasons(
     of: ReasonsOf, names: Iterable[PartitionName], queue: str, now: float, slices: Slices
 ) -> pb.ListReasonsResponse:
-    """The sum over those partitions that are there, as of `now` or of the oldest rows; see `ReasonSum`."""
+    """The totals over those partitions that exist, as of `now` or of the oldest rows; see `ReasonSum`."""
     total, time = ReasonSum(queue), now
     for name in names:
         with suppress(NotFound):

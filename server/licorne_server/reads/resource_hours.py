@@ -127,7 +127,7 @@ class Hours:
 
 
 class Summary:
-    """Sums over hours, by queue, user or group. A queue includes those below it."""
+    """Totals over hours, by queue, user or group. A queue includes its descendants."""
 
     def __init__(self, by: str) -> None:
         """`by` is one of `KINDS`."""
@@ -161,7 +161,7 @@ class Summary:
     async def page(
         self, token: str, size: int, slices: Slices, budget: int = 0
     ) -> pb.ListResourceHoursResponse:
-        """A page of the sums by partition and name, after those of a token, made in time slices.
+        """A page of the totals by partition and name, after those of a token, encoded in time slices.
 
         The page also ends at `budget` bytes, see `Page`.
 
@@ -246,10 +246,10 @@ class Wanted(NamedTuple):
 def merged_hours(
     request: pb.ListResourceHoursRequest, answers: Sequence[pb.ListResourceHoursResponse]
 ) -> pb.ListResourceHoursResponse:
-    """A page of the sums of all members, merged from one page of each.
+    """A page of the totals of all members, merged from one page of each.
 
-    Rows after the end of any member's page are left for the next page. An RM that has moved has a part
-    of its hours on each member that served it.
+    Rows after the end of any member's page are left for the next page. The hours of an RM that has moved
+    are spread over the members that served it.
     """
     ends = [end for answer in answers if (end := read_token(answer.next_page_token)) is not None]
     sums: dict[tuple[str, str], pb.ResourceHours] = {}
@@ -276,7 +276,7 @@ def merged_hours(
 
 
 def hours_message(partition: str, name: str, row: Row) -> pb.ResourceHours:
-    """A sum as a message."""
+    """A total as a message."""
     return pb.ResourceHours(
         partition=partition,
         name=name,

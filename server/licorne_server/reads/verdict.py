@@ -25,7 +25,7 @@ PROBED = frozenset({SERVER, LISTENER})
 
 
 class Severity(IntEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     OK = 0
     """It has not lasted long enough to count."""
@@ -35,7 +35,7 @@ class Severity(IntEnum):
 
     @property
     def word(self) -> str:
-        """The severity as it is shown."""
+        """The severity as displayed."""
         return self.name.lower()
 
 
@@ -52,7 +52,7 @@ class Finding(NamedTuple):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What is the same from one examination to the next, as long as the finding is true."""
+        """The part of a finding that stays the same between examinations, as long as it is true."""
         return self.concern, self.name, self.rm_id
 
     def message(self, member: str = "") -> pb.Finding:
@@ -90,7 +90,7 @@ class Verdicts:
         return one._replace(since=since, severity=one.severity if counts else Severity.OK)
 
     def concluded(self, found: Iterable[Finding | None], now: float) -> Iterator[Finding | None]:
-        """The findings of the next verdict, the worst first; what is not among them is over.
+        """The findings of the next verdict, the worst first; findings that are missing in it are over.
 
         The reader may pause at every None.
         """
@@ -152,7 +152,7 @@ def health_message(
 
 
 def merged_health(_: pb.GetHealthRequest, answers: Sequence[pb.GetHealthResponse]) -> pb.GetHealthResponse:
-    """The findings of all members; one that several members have is there once, as it is worst."""
+    """The findings of all members; one of several members is listed once, with its worst severity."""
     every = [one for answer in answers for one in answer.findings]
     found = {
         (one.concern, one.name, one.rm_id, one.member): one for one in sorted(every, key=_worst, reverse=True)
@@ -162,7 +162,7 @@ def merged_health(_: pb.GetHealthRequest, answers: Sequence[pb.GetHealthResponse
 
 
 def note_silent(whole: pb.GetHealthResponse) -> None:
-    """Add a finding for each member that gave no answer; since when nobody knows."""
+    """Add a finding, without a time, for each member that gave no answer."""
     known = {one.name for one in whole.findings if one.concern == "member"}
     for name in whole.missing_members:
         if name not in known:

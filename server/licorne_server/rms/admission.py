@@ -55,10 +55,10 @@ class Admission:
         bounds: RmBounds,
         shortage: Callable[[], str],
     ) -> None:
-        """`thread` parses configurations; `eviction` makes room for new RMs; `configurations` gives
-        the configuration of an RM at its registration, `memories` the state of its former partitions.
+        """`thread` parses configurations; `eviction` frees places for new RMs; `configurations` has the
+        configuration of an RM at its registration, `memories` the state of its former partitions.
 
-        `shortage` gives the reason if there is no memory for one more RM, or else an empty text.
+        `shortage` returns the reason if there is no memory for one more RM, or else an empty text.
         """
         self._engine = engine
         self._rms = rms
@@ -193,10 +193,10 @@ class Admission:
         return None
 
     async def _in_the_way(self, rm_id: str, peer: str) -> Rm | None:
-        """The RM that has to be evicted before this one is registered; None if there is a place.
+        """The RM that has to be evicted before this one is registered; None if a place is free.
 
         Raises:
-            CallError: RESOURCE_EXHAUSTED, there is no place, and no RM may be evicted.
+            CallError: RESOURCE_EXHAUSTED, no place is free, and no RM may be evicted.
         """
         if self._rms.find(rm_id) is not None:
             return None

@@ -37,7 +37,7 @@ class Block:
         """Encoded events in each form that is being read."""
 
     def events(self, start: int, stop: int) -> Iterator[tuple[int, EventRecord]]:
-        """Its events with ids from `start` on and below `stop`, each with its id."""
+        """The events with ids from `start` up to, but not including, `stop`, each with its id."""
         event_id = self.first_id
         for fact in self.facts:
             if event_id >= stop:
@@ -73,7 +73,7 @@ class Written:
         return len(self._data)
 
     def write(self, over: Callable[[], bool]) -> None:
-        """Continue until all facts of the block are encoded, or `over` says that the slice has ended."""
+        """Continue until all facts are encoded, or `over` returns True at the end of the slice."""
         facts, encode = self._facts, self.encode
         event_id = self._first_id + len(self._ends)
         parts: list[bytes] = []

@@ -102,7 +102,7 @@ class EventLog:
         )
 
     def append(self, facts: Sequence[Fact], footprint: int = 0) -> None:
-        """Append facts, and drop those that are too old now.
+        """Append facts, and drop those that have become too old.
 
         `footprint` is the estimated memory of their asks in bytes.
         """
@@ -247,7 +247,7 @@ class EventLog:
     def _forget_written(self, most: int) -> None:
         """Drop the least recently read encodings, until at most `most` bytes are left.
 
-        The block read last stays, or a long block would be encoded anew for each read.
+        The block read last is kept: otherwise a long block would be encoded again for each read.
         """
         size = sum(map(len, self._written))
         while size > most and len(self._written) > 1:
@@ -257,7 +257,7 @@ class EventLog:
             del block.forms[written.encode]
 
     def _forget_all_written(self) -> None:
-        """Drop all encoded events; there are no readers."""
+        """Drop all encoded events, once there are no readers."""
         for block in self._written.values():
             block.forms.clear()
         self._written.clear()
@@ -287,7 +287,7 @@ class EventLogs:
     """The logs of all RMs, by RM in order of first registration."""
 
     def __init__(self, settings: Callable[[RmId], ExtraConfig], bounds: EventBounds = USUAL) -> None:
-        """`settings` gives the present extra configuration of an RM."""
+        """`settings` returns the present extra configuration of an RM."""
         self._settings = settings
         self._bounds = bounds
         self._logs: dict[RmId, EventLog] = {}
@@ -309,7 +309,7 @@ class EventLogs:
         """The log of the RM that registered first among those that `wanted` accepts.
 
         Raises:
-            NotFound: there is none. The text does not reveal whether there are others.
+            NotFound: there is none. The text does not reveal whether other logs exist.
         """
         for rm_id, log in self._logs.items():
             if wanted(rm_id):
@@ -317,7 +317,7 @@ class EventLogs:
         raise NotFound("no RM is registered, so there are no events")
 
     def begin(self, rm_id: RmId) -> EventLog:
-        """Begin a log for a registration of the RM; one of an earlier registration ends."""
+        """Begin a log for a registration of the RM; the log of an earlier registration ends."""
         before = self._logs.get(rm_id)
         log = self._logs[rm_id] = EventLog(rm_id, self._settings(rm_id), self._bounds)
         if before is not None:

@@ -28,7 +28,7 @@ class Overtaken(Exception):
     """The next event to read was dropped; `next_id` is the oldest one in the log."""
 
     def __init__(self, next_id: int) -> None:
-        """Reading can go on from `next_id`."""
+        """Reading can continue from `next_id`."""
         super().__init__(f"overtaken by the ring, which begins at {next_id} now")
         self.next_id = next_id
 
@@ -54,7 +54,7 @@ class Watch:
     """One reader's position in a log; `next_id` is the event that it reads next."""
 
     def __init__(self, log: EventLog, start: int, time_slices: TimeSlices, peer: str) -> None:
-        """Begin at an id, which may be a future one. The slices are charged to `peer`."""
+        """Begin at an id, which may be in the future. The slices are charged to `peer`."""
         self._log = log
         self._time_slices = time_slices
         self._peer = peer
@@ -67,7 +67,7 @@ class Watch:
         return max(0, self._log.next_id - self.next_id)
 
     async def arrival(self) -> None:
-        """Return once there is something to read.
+        """Return once there is an event to read.
 
         Raises:
             Over: all events were read, and the log has ended.
@@ -111,8 +111,7 @@ class Watch:
     ) -> tuple[int, int]:
         """Append encoded parts, block by block, until the slice is over.
 
-        Returns the id after the events read, and the bytes that are left; 0 bytes if the next event
-        is lost.
+        Returns the id after the events read, and the remaining bytes; 0 bytes if the next event is lost.
 
         Raises:
             Overtaken: the first event is lost.

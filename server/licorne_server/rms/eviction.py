@@ -1,7 +1,7 @@
-"""Eviction of unused RMs: after a time, to make room, and on request.
+"""Eviction of unused RMs: after a time, to free a place, and on request.
 
-An RM is gone while it has no open stream. Its books stay, because it may reconnect. It is not
-evicted after a time while allocations of it run: their pods would run on without being counted.
+An RM counts as gone while it has no open stream. Its books are retained, because it may reconnect. It is
+not evicted after a time while it has running allocations: their pods would continue without being counted.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Eviction(Periodic):
     """RMs evicted since the start; RMs that unregistered do not count."""
 
     def __init__(self, engine: Engine, rms: Rms, views: Views, clock: Clock, after: float) -> None:
-        """An RM is evicted when it was gone for `after` seconds; 0 for never."""
+        """An RM is evicted once it was gone for `after` seconds; 0 for never."""
         self.forgotten = 0
         super().__init__("departures", clock, after)
         self._engine = engine
@@ -50,12 +50,12 @@ class Eviction(Periodic):
         self._views = views
 
     def start(self) -> None:
-        """Begin to evict RMs that were gone for long enough."""
+        """Begin to evict RMs that have been gone for long enough."""
         if self._seconds:
             super().start()
 
     async def longest_gone(self, wanted: Callable[[Rm], bool]) -> Rm | None:
-        """The RM that was gone for the longest time, of those that are wanted and may lose their place.
+        """The RM gone for the longest time, among those that `wanted` accepts and that may be evicted.
 
         RMs without books come first. Running allocations are counted for one RM after the other,
         with a turn of the loop between.
@@ -108,7 +108,7 @@ class Eviction(Periodic):
         return None
 
     def _may_be_replaced(self, rm: Rm) -> bool:
-        """True if the RM is unused, and was gone for long enough: longer if it has books."""
+        """True if the RM is unused, and has been gone long enough; an RM with books has a longer time."""
         grace = RETURNING if self._has_books(rm) else SETTLING
         return self._clock.now() - rm.since >= grace and self._may_go(rm)
 
@@ -139,7 +139,7 @@ class Eviction(Periodic):
         return self._running(rm) > 0
 
     def _running(self, rm: Rm) -> int:
-        """Number of booked allocations, those of placeholders included."""
+        """Number of booked allocations, including placeholders."""
         return self._views.running(rm.rm_id)
 
     async def _work(self) -> float:
@@ -150,7 +150,7 @@ class Eviction(Periodic):
             return self._clock.now() + RETRY
 
     async def _look(self) -> float:
-        """Evict RMs that were gone for long enough; returns the next time to do so, in unix seconds."""
+        """Evict RMs that have been gone long enough; return the next time to do so, in unix seconds."""
         now = self._clock.now()
         # RMs that disconnect from now on are due later than this.
         due = now + self._seconds

@@ -1,6 +1,6 @@
-"""The end of RMs on a server: at once after the loss of one, in order on a handover or a stop.
+"""The end of RMs on a server: at once after the loss of one, gracefully on a handover or a stop.
 
-The RM connects to another member, registers there and replays, so no state is transferred.
+The RM connects to another member, registers and replays there, so no state is transferred.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ RETRY_SECONDS = 0.05
 
 
 class Handover:
-    """Ends RMs on this server: one as `Ownership` wants it, or all."""
+    """Ends RMs on this server: single ones for `Ownership`, or all."""
 
     def __init__(self, engine: Engine, rms: Rms, drain: float, retry_after: float) -> None:
         """An orderly end takes `drain` seconds at most. RMs reconnect after `retry_after` seconds."""

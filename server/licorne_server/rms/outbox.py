@@ -1,7 +1,7 @@
 """The outbox of one RM: bounded, in order, and joined into larger messages.
 
-A message that finds its stream idle leaves at once. During a write others queue behind it, and
-neighbours of one kind leave as one message. So messages grow with the load.
+A message on an idle stream is sent at once. During a write others queue behind it, and neighbours of one
+kind are joined into one message. So messages grow with the load.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ class Outbox:
     ) -> None:
         """`on_hold` is called with True when scheduling for the RM should stop, then with False.
 
-        `waited` records for how long messages waited, in the seconds that `now` gives.
+        `waited` records the waiting times of messages, in seconds of `now`.
         """
         self._now = now
         self._waited = waited or Histogram(WAITS)
@@ -117,7 +117,7 @@ class Outbox:
         return 0.0 if oldest is None else max(0.0, self._now() - oldest)
 
     def put(self, payload: Payload) -> None:
-        """Add a message; beyond the cap all messages are dropped, and the RM has to register anew."""
+        """Add a message; beyond the cap all messages are dropped, and the RM has to register again."""
         if self.overflowed:
             return
         self._order += 1
@@ -141,9 +141,9 @@ class Outbox:
         self._check_hold()
 
     def offer(self, payload: Payload) -> bool:
-        """Add a message of low importance if there is room; returns True if it was added.
+        """Add a message of low importance if there is room; return True if it was added.
 
-        There is room while the outbox stays below the low bound, or is empty.
+        There is room while the outbox is below the low bound, or is empty.
         """
         fits = self.size + len(payload.data) + ENTRY_COST < self._bounds.low
         if fits or not self.size:
@@ -168,7 +168,7 @@ class Outbox:
             filled.set()
 
     def peek(self, kinds: Sequence[Kind]) -> Batch | None:
-        """The next message of any of these kinds, joined with its neighbours. It stays in the outbox."""
+        """The next message of any of these kinds, joined with its neighbours. It remains in the outbox."""
         lane = self._first(kinds) if self._waiting else None
         if lane is None:
             return None
@@ -202,7 +202,7 @@ class Outbox:
             self._check_hold()
 
     def sending(self, batch: Batch, number: int) -> None:
-        """Keep the batch under a number, until the number is acknowledged: it is being written now."""
+        """Keep the batch under a number until the number is acknowledged; its write has begun."""
         self._sent.append(Sent(number, batch.kind, batch.data, batch.last_check))
         self._unacknowledged += len(batch.data) + ENTRY_COST
         self.sent(batch)
@@ -234,9 +234,9 @@ class Outbox:
         self._check_hold()
 
     def _first(self, kinds: Sequence[Kind]) -> _Lane | None:
-        """The lane of the next message; checks come last.
+        """The lane of the next message; checks are last.
 
-        The more of the other messages the RM has seen, the better it answers checks.
+        The more of the other messages the RM has received, the better its answers to checks.
         """
         first: _Lane | None = None
         for kind in kinds:

@@ -100,7 +100,7 @@ class Rms:
         self.on_extra = self.on_forgotten = _ignore
 
     def pace(self) -> Pace:
-        """The pace at which one message is read: large ones take turns."""
+        """The rate control for reading one message: large ones take turns."""
         return Pace(self._gate)
 
     def all(self) -> list[Rm]:
@@ -110,7 +110,7 @@ class Rms:
     def lock(self, rm_id: str) -> FairLock:
         """The lock of that RM, registered or not.
 
-        It is held while the RM is registered, configured, or taken over by a stream: these come
+        It is held while the RM is registered, configured, or taken over by a stream, so that these happen
         one after the other, in the order of the requests.
         """
         lock = self._locks.get(rm_id)
@@ -299,9 +299,9 @@ def _hold(rm_id: RmId, post: Callable[[Command], None], on: bool) -> None:
 
 @asynccontextmanager
 async def owned(rms: Rms, rm_id: RmId, named: int = 0) -> AsyncIterator[Member | None]:
-    """Inside the block the RM is owned here, under an epoch above `named`; or else by the yielded member.
+    """Inside the block this server owns the RM under an epoch above `named`, or else the yielded member does.
 
-    The claim of an RM that is not registered at the end of the last such block is given up.
+    If the RM is not registered at the end of the last such block, the claim is released.
 
     Raises:
         CallError: see `Ownership.take`.
@@ -355,7 +355,7 @@ def check_owned(rms: Rms, rm_id: RmId) -> None:
 async def configuring(rms: Rms, rm_id: str, now: Callable[[], float]) -> AsyncIterator[None]:
     """Inside the block the RM's configuration changes: its lock is held, and the duration is recorded.
 
-    `now` gives unix seconds.
+    `now` returns unix seconds.
     """
     begin = now()
     spans = None if rms.tracing is None else rms.tracing.configurations

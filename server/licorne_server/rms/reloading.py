@@ -111,7 +111,7 @@ class Reloader:
             self._watch = asyncio.get_running_loop().create_task(work, name="default file")
 
     async def stop(self) -> None:
-        """Stop watching, and wait for the reload under way."""
+        """Stop watching, and wait for the running reload."""
         await stop_task(self._watch)
         for task in self._asked:
             task.cancel()
@@ -247,6 +247,6 @@ class Changes:
         return configuring(self._rms, rm_id, self._now)
 
     async def stop(self) -> None:
-        """Begin no more reloads, and wait for changes under way."""
+        """Begin no more reloads, and wait for running changes."""
         await self.reloader.stop()
         await self.applier.stop()

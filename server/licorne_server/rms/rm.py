@@ -1,6 +1,6 @@
 """One registered RM: its outbox, its open streams, its session and its state dump.
 
-A lost stream loses no state. Books and outbox stay until the RM registers anew or is removed.
+A lost stream loses no state. Books and outbox are kept until the RM registers again or is removed.
 A session of `Session.Update` outlives each of its streams.
 """
 
@@ -63,7 +63,7 @@ class RmState:
             self._settle(_document(answer))
 
     def void(self) -> None:
-        """Fail the request: the RM was registered anew, and will not answer."""
+        """Fail the request: the RM has registered again, and will not answer."""
         self._settle(problem("the RM has registered anew"))
 
     def _settle(self, document: str) -> None:
@@ -172,7 +172,7 @@ class Session:
 
 
 class Registration:
-    """One registration of an RM, until the RM registers anew."""
+    """One registration of an RM, until the RM registers again."""
 
     number: int
     """Its number, from 1."""
@@ -192,7 +192,7 @@ log = structlog.get_logger("core.rm")
 
 
 class Rm:
-    """One registered RM. It stays the same object when the RM registers anew."""
+    """One registered RM. The object is kept when the RM registers again."""
 
     registration: Registration
     """The present registration."""
@@ -235,9 +235,9 @@ class Rm:
         now: Callable[[], float],
         measures: RmMeasures | None = None,
     ) -> None:
-        """Start as newly registered; `renew` gives the number of the registration.
+        """Start as newly registered; `renew` sets the number of the registration.
 
-        `now` gives the time in unix seconds.
+        `now` returns the time in unix seconds.
         """
         self.measures = measures or RmMeasures()
         self._now = now
@@ -283,7 +283,7 @@ class Rm:
             self.reader = AskingReader(self.rm_id, session.callbacks.predicates.class_by)
 
     def wants(self, effect: Effect) -> bool:
-        """True if the RM gets an effect; those of extensions are opt-in."""
+        """True if the RM receives an effect; those of extensions are opt-in."""
         told = telling_of(effect) if isinstance(effect, ExtensionEffect) else None
         if told is None:
             return True
@@ -314,7 +314,7 @@ class Rm:
         log.info("stream opened", rm_id=self.rm_id, stream=kind.value, peer=stream.peer)
 
     def detach(self, kind: Kind, stream: Stream) -> None:
-        """Note that the stream has ended; a newer one of its kind stays."""
+        """Note that the stream has ended; a newer one of its kind is kept."""
         if self.streams.get(kind) is stream:
             del self.streams[kind]
             if not self.connected:
@@ -336,7 +336,7 @@ class Rm:
                 stream.end(error)
 
     def drain(self, reason: str, retry_after: float) -> list[Stream]:
-        """Ask the RM to leave and to reconnect after `retry_after` seconds; returns the ending streams.
+        """Ask the RM to disconnect and to reconnect after `retry_after` seconds; return the ending streams.
 
         A stream of `si.v1` ends once its queue is sent. A session is asked to say goodbye.
         """
@@ -370,7 +370,7 @@ class Rm:
         self.outbox.put(Payload(Kind.SESSION, "members", delimited(field, data), 1))
 
     def check(self) -> None:
-        """Fail if the RM has to register anew first.
+        """Fail if the RM has to register again first.
 
         Raises:
             CallError: the core failed for it, or its outbox overflowed.

@@ -189,13 +189,13 @@ class RmLogLevels:
 
 
 def _by_key(wanted: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The levels by the keys that give them, in order."""
+    """The levels by configuration key, in order."""
     for name in sorted(wanted):
         yield f"log.{name}.level" if name else "log.level", wanted[name]
 
 
 def _log_slips(rm_id: RmId, given: Mapping[str, str]) -> None:
-    """Log keys that are near misspellings of known ones; only the first keys, as each check takes a while."""
+    """Log near misspellings of supported keys; only the first keys, as each check takes a while."""
     for key in islice(given, MOST_KEYS):
         if meant := meant_key(key):
             about = {"key": shown(key), "reason": f"it means nothing, did you mean {meant}?"}

@@ -112,7 +112,7 @@ class Stream:
     def end(self, error: CallError | None = None) -> None:
         """End the call from outside, with an error or in order; the first call counts.
 
-        From here on its tasks take and write no more messages, though they have yet to be cancelled.
+        From now on its tasks read and write no more messages, though they have yet to be cancelled.
         """
         self.over = True
         if not self._ended.done():
@@ -262,7 +262,7 @@ class Stream:
             raise self._last_word
 
     async def _settle(self, every: Sequence[asyncio.Future[Any]]) -> None:
-        """Wait for all to end, then set `closed`, even if this is cancelled meanwhile."""
+        """Wait for all tasks to end, then set `closed`, even if this is cancelled meanwhile."""
         settled = asyncio.ensure_future(asyncio.wait(every))
         try:
             await asyncio.shield(settled)
@@ -383,7 +383,7 @@ class Intake:
             self._room.clear()
 
     def end(self, failure: Exception | None = None) -> None:
-        """Close the intake; after the queued requests `take` raises the failure, if there is one.
+        """Close the intake; after the queued requests `take` raises the failure, if any.
 
         The first call counts.
         """
@@ -416,7 +416,7 @@ class Intake:
         return self._joined(entry, entry.request)
 
     async def _gather(self) -> None:
-        """Wait a moment in a rush for more requests to join those queued."""
+        """Wait a moment during a burst, so that more requests are queued."""
         pause = self._since + RUSH_PAUSE - self._loop.time()
         if pause > 0 and len(self._waiting) < ENOUGH and not self._ended:
             await asyncio.sleep(pause)

@@ -1,7 +1,7 @@
 """Rights of callers over RMs, by certificate or token; denied by default.
 
-Without client certificates and tokens there are no identities, and everyone who can reach the port
-may do everything. That is for loopback, or for a network that is trusted as a whole.
+Without client certificates and tokens there are no identities, and everyone who can reach the port has all
+rights. This is for loopback, or for a network that is trusted as a whole.
 
 An operator sees and changes everything, a viewer sees everything, and an RM sees and changes its own.
 Where callers have certificates, a viewer may use a token over HTTPS instead: browsers handle a
@@ -168,7 +168,7 @@ class Roles:
         return ""
 
     def changing(self, caller: Caller, rm_id: str) -> str:
-        """Reason why a viewer may not configure an RM that it sees; empty for others."""
+        """Reason why a viewer may not configure an RM that it can see; empty for other callers."""
         if caller.viewer and not self._is_of(caller, rm_id):
             return operating(caller, "")
         return ""
@@ -182,7 +182,7 @@ class Roles:
 
 
 def operating(caller: Caller, _: str) -> str:
-    """Reason why the caller is no operator, who may change everything; empty if it is one."""
+    """Reason why the caller lacks the rights of an operator; empty for an operator."""
     if caller.operator:
         return ""
     return "of a viewer may see everything and change nothing" if caller.viewer else "is no operator's"
@@ -268,16 +268,16 @@ class Access:
 
     @property
     def by_certificate(self) -> bool:
-        """True if every caller must have a certificate, or over HTTPS a token if there are some."""
+        """True if every caller must have a certificate or, over HTTPS, a token if tokens are configured."""
         return self._certificates
 
     @property
     def has_tokens(self) -> bool:
-        """True if there are tokens, even if they only replace certificates."""
+        """True if tokens are configured, even if only in place of certificates."""
         return self._tokens is not None
 
     def bearer(self, authorizations: Sequence[str]) -> Caller | None:
-        """Owner of the token in `authorization` values; None unless it is one known token."""
+        """Owner of the token in `authorization` values; None unless there is exactly one, and it is valid."""
         if self._tokens is None or len(authorizations) != 1:
             return None
         return _bearer(self._tokens.grant(authorizations[0]))

@@ -2,7 +2,7 @@
 
 gRPC closes connections that are idle or do not finish their handshake, and limits streams. It does
 not bound frames that belong to no message: SETTINGS, PING, WINDOW_UPDATE, frames of unknown kinds,
-streams that are opened and reset. Nor does it keep one host from taking all connections. So the
+streams that are opened and reset. Nor does it prevent one host from occupying all connections. So the
 kernel's count of received bytes is compared, up to ten times a second, with the bytes explained by the
 calls of a connection. A connection that has received far more is cut.
 Answers to PING, SETTINGS and calls of unknown methods never reach Python either. gRPC does not always
@@ -301,7 +301,7 @@ class Connections:
         return Connection(address, self._links.setdefault(address, Link()))
 
     def _make_room(self) -> None:
-        """Cut connections of the host with most if there are too many."""
+        """Cut connections of the host with the most, if there are too many."""
         if len(self._sockets) < self._most * CROWDED:
             return
         hosts = Counter(peer_of(item.address[0]) for item in self._sockets.values())
@@ -319,8 +319,8 @@ class Connections:
 def _duplicate(number: int, inode: int) -> Iterator[socket.socket]:
     """A duplicate of the socket with this descriptor.
 
-    gRPC may close the descriptor at any time, and another file may get its number. The duplicate
-    stays valid.
+    gRPC may close the descriptor at any time, and another file may get its number. The duplicate remains
+    valid.
 
     Raises:
         OSError: the descriptor belongs to another file by now.
@@ -332,6 +332,6 @@ def _duplicate(number: int, inode: int) -> Iterator[socket.socket]:
 
 
 def _address(host: str, port: str) -> Address:
-    """An address in normal form, to compare those of gRPC and of the kernel."""
+    """An address in normal form, for comparing those of gRPC and of the kernel."""
     host = host.partition("%")[0].removeprefix("::ffff:")
     return host, int(port) if port.isdecimal() else 0

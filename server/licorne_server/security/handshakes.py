@@ -1,8 +1,8 @@
 """TLS handshakes on connections of the loop.
 
-A handshake takes time of the loop, and any client may begin one. So handshakes take turns with all
-reads (`process/fair.py`), by host. A connection may be closed during its handshake to make room. One
-that waits for its turn takes no memory for TLS yet.
+A handshake takes time of the loop, and any client may begin one. So handshakes take turns with all reads
+(`process/fair.py`), by host. A connection may be closed during its handshake to make room. One that waits
+for its turn uses no memory for TLS yet.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class Handshake(asyncio.Protocol):
     """The unencrypted connection."""
 
     def __init__(self, of: "Handshakes", make_handler: Callable[[], Handler]) -> None:
-        """Begin when the connection is made; `make_handler` makes the protocol to which it is handed over."""
+        """Begin when the connection is made; `make_handler` creates the protocol that takes over."""
         self.transport = None
         self._of = of
         self._make_handler = make_handler
@@ -182,7 +182,7 @@ class Handshakes:
             handshake.stop()
 
     async def _place(self, handshake: Handshake, host: str) -> None:
-        """Wait for a place. Other hosts are not waited for: the one with most loses one."""
+        """Wait for a place, without waiting for other hosts: the host with the most places loses one."""
         line = self._waiting.setdefault(host, {})
         turn = line[handshake] = asyncio.get_running_loop().create_future()
         self._let_in(host)
@@ -196,7 +196,7 @@ class Handshakes:
                 del self._waiting[host]
 
     def _let_in(self, host: str) -> None:
-        """Give places of a host to waiting handshakes: free ones, and those that were held for too long."""
+        """Give places of a host to waiting handshakes: free ones, and those held for too long."""
         line = self._waiting.get(host, {})
         while line:
             count = Counter(begun.host for begun in self._begun.values())

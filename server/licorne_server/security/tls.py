@@ -191,7 +191,7 @@ class CertificateEnd:
     """
 
     def __init__(self, tls: Tls | None) -> None:
-        """Read nothing yet."""
+        """Create it without reading a file."""
         self._tls = tls
         self._seen = (0, 0)
         self._end = 0.0

@@ -59,9 +59,9 @@ class Tokens:
         self._grants = self._read()
 
     def reload(self) -> dict[str, Grant | None]:
-        """Read the files again. If one of them is unusable, the old tokens stay in use.
+        """Read the files again. If one of them is unusable, the old tokens remain in use.
 
-        Returns the remaining grant of each peer that lost rights; None for a peer without any grant left.
+        Return the remaining grant of each peer that lost rights; None for a peer without any grant.
         """
         before = self._grants
         try:
@@ -78,7 +78,7 @@ class Tokens:
         }
 
     def grant(self, authorization: str) -> Grant | None:
-        """Grant of an `authorization` value; None without a known token.
+        """Grant of an `authorization` value; None for an unknown token.
 
         The value is compared with every token, so that the duration does not reveal its similarity.
         """

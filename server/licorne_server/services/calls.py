@@ -74,7 +74,7 @@ def _with_status(serve: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, 
 
 
 async def send_metadata(context: Any) -> None:
-    """Send the initial metadata of a stream before its first message, and to its end.
+    """Send the initial metadata of a stream before its first message, completely.
 
     If that were cancelled half-way, as by revoked rights, gRPC could send no status any more, and the
     caller would wait for ever.
@@ -200,7 +200,7 @@ OPEN_TO_ALL = frozenset({"grpc.health.v1.Health", MEMBERS})
 
 
 class Quotas:
-    """Quotas of calls: one object for authenticated callers, another for those who need not be."""
+    """Quotas of calls: one object for authenticated callers, another for unauthenticated ones."""
 
     def __init__(self, bounds: PeerBounds) -> None:
         """Start with all places free."""

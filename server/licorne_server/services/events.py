@@ -37,7 +37,7 @@ class EventsService:
     name = "licorne.v1.State"
 
     def __init__(self, logs: EventLogs, access: Access, time_slices: TimeSlices) -> None:
-        """Over the logs of all RMs; all readers take turns by `time_slices`."""
+        """Serve the logs of all RMs; all readers take turns by `time_slices`."""
         self._logs = logs
         self._access = access
         self._time_slices = time_slices
@@ -53,7 +53,7 @@ class EventsService:
         )
 
     async def _list(self, request: pb.ListEventsRequest, context: Any) -> Message:
-        """Events from the wanted id on, or from the oldest in the log; as many as fit."""
+        """Events from the requested id on, or from the oldest in the log, as many as fit."""
         log = self._log(request.rm_id, context)
         lowest_id, highest_id = log.lowest_id, log.next_id - 1
         size = min(request.count or MAX_PAGE_SIZE, MAX_PAGE_SIZE)

@@ -175,10 +175,10 @@ class Exchange:
             intake.end()
 
     async def _take(self, raw: bytes) -> bool:
-        """Note the RM's acknowledgement, and queue its request; returns False after the RM's last message.
+        """Note the RM's acknowledgement, and queue its request; return False after the RM's last message.
 
-        The RM's answers are passed to the engine at once, ahead of queued requests: they have a deadline.
-        While the intake is full nothing is read at all.
+        The RM's answers are passed to the engine at once, ahead of queued requests, because they have a
+        deadline. While the intake is full no message is read.
         """
         session = self._session
         number, acknowledged, message, payload = self._framing.open(raw)
@@ -269,9 +269,9 @@ class Exchange:
                 stream.is_handling = False
 
     async def handle(self, entry: Entry) -> int:
-        """Carry out a request with items; returns the number of items refused before they reached the core.
+        """Carry out a request with items; return the number of items refused before they reached the core.
 
-        If the RM registers anew meanwhile, the remaining items are dropped.
+        If the RM registers again meanwhile, the remaining items are dropped.
 
         Raises:
             CallError: the RM is not registered any more.
@@ -356,7 +356,7 @@ class Exchange:
                 await outbox.wait(self._kinds)
 
     async def _begin(self) -> None:
-        """Write the first messages of a session's stream: the welcome, and those to repeat."""
+        """Write the first messages of a session's stream: the welcome, and the repeated messages."""
         for sent in self._first:
             await self._sealed(sent.kind, sent.data, sent.number)
             if sent.last_check:

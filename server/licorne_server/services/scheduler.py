@@ -48,10 +48,10 @@ class SchedulerService:
         admission: Admission,
         passing: Passing,
     ) -> None:
-        """Over the engine and the RMs that it serves.
+        """Serve the RMs of the engine.
 
-        Streams come through the `call_guard`, and new RMs through the `admission`. Calls of RMs that
-        another member serves are passed on by `passing`: `si.v1` has no redirect.
+        Streams pass the `call_guard`, and new RMs the `admission`. Calls of RMs that another member serves
+        are passed on by `passing`: `si.v1` has no redirect.
         """
         self._passing = passing
         self._engine = engine

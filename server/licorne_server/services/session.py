@@ -1,8 +1,8 @@
 """`licorne.v1.Session`: one ordered, numbered, resumable stream for each RM (DESIGN § 3).
 
-An RM may want its own events over its session (spec § 12.1.1). They are read from the log like
-those of any subscriber. They are put into the outbox only while it is nearly empty, so that decisions do
-not wait behind them, and no RM is held because of its events.
+An RM may receive its own events over its session (spec § 12.1.1). They are read from the log like those of
+any subscriber. They are put into the outbox only while it is nearly empty, so that decisions do not wait
+behind them, and no RM is held because of its events.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ FEED_BYTES = 64 * 1024
 
 @asynccontextmanager
 async def feeding(rm: Rm, session: Session, logs: EventLogs, time_slices: TimeSlices) -> AsyncIterator[None]:
-    """Send events to the RM inside the block, if its session wants them."""
+    """Send events to the RM inside the block, if its session asks for them."""
     if not session.callbacks.events:
         yield
         return
@@ -117,7 +117,7 @@ class Feed:
             pass
 
     async def _put(self, payload: Payload) -> None:
-        """Put a message into the outbox, as soon as there is room in it."""
+        """Put a message into the outbox, as soon as it has room."""
         while self._is_current():
             if self._rm.outbox.offer(payload):
                 self._sent_at = asyncio.get_running_loop().time()
@@ -285,7 +285,7 @@ class SessionService:
         return rm, resend
 
     def _resume(self, hello: Hello) -> list[Sent] | None:
-        """Resume the RM's session; returns what to send again, or None if it cannot be resumed."""
+        """Resume the RM's session; return the messages to repeat, or None if it cannot be resumed."""
         found = self._resumable(hello)
         if found is None:
             return None

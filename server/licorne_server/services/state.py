@@ -68,9 +68,9 @@ class StateService:
     name = "licorne.v1.State"
 
     def __init__(self, sources: Sources, rms: Rms, now: Callable[[], float]) -> None:
-        """Over the reports of the core, and the registered RMs.
+        """Serve the reports of the core, and the registered RMs.
 
-        `now` gives the time in unix seconds.
+        `now` returns the time in unix seconds.
         """
         self._rms = rms
         self._sources = sources
@@ -300,7 +300,7 @@ class StateService:
         return await summed_reasons(self._sources.reasons, names, request.queue, self._now(), slices)
 
     async def _resource_hours(self, request: pb.ListResourceHoursRequest, context: Any) -> Message:
-        """A page of sums over hours; its token names the last sum."""
+        """A page of totals over hours; its token names the last one."""
         since, until = request.since / 1e9, request.until / 1e9
         wanted = Wanted.of(request.by, since, until, request.partition, self._now())
         return await wanted.page(
@@ -379,7 +379,7 @@ class ListCall:
         resolve: Callable[[str, Any], PartitionName],
         now: Callable[[], float],
     ) -> None:
-        """`resolve` gives the partition of a name, if the caller may see it; `now` gives unix seconds."""
+        """`resolve` returns the partition of a name, if the caller may see it; `now` returns unix seconds."""
         self._listed = listed
         self._sources = sources
         self._resolve = resolve

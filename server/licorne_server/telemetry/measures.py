@@ -39,7 +39,7 @@ WAITS = (
 
 
 class Method(NamedTuple):
-    """A served method. There are as many as handlers, so a label of them is bounded."""
+    """A served method. There are as many as handlers, so the label is bounded."""
 
     service: str
     name: str

@@ -142,7 +142,7 @@ def _summary(effects: Sequence[Effect]) -> dict[str, int]:
 
 
 def _log_acts(effects: Sequence[Effect]) -> None:
-    """Log checks asked of the RM, victims, and placeholders to release."""
+    """Log checks sent to the RM, victims, and placeholders to release."""
     for effect in effects:
         match effect:
             case PredicatesAsked() if _is_enabled(PREDICATES):
@@ -209,7 +209,7 @@ class SchedulerLog:
     """The state last logged of registered RMs."""
 
     def __init__(self, views: Views, now: Callable[[], float]) -> None:
-        """Start with nothing logged; `now` gives unix seconds."""
+        """Start with nothing logged; `now` returns unix seconds."""
         self._views = views
         self._now = now
         self.seen = {}

@@ -77,9 +77,9 @@ class FakeRM:
 
         `predicates` answers the server's predicate checks, `judge_victims` its preemption checks.
 
-        A container starts `start_after` seconds after its allocation. It stops `stop_after` seconds
-        after the scheduler's request, and its end is confirmed. Both may be functions of the event;
-        None means never. Seconds are those of `clock`, by default the server's if it is in this process.
+        A container starts `start_after` seconds after its allocation. It stops `stop_after` seconds after
+        the scheduler's request, and its end is confirmed. Both may be functions of the event; None means
+        never. Seconds are those of `clock`, by default the server's clock if the server is in this process.
         With `resubmit` members of a gang that the server drops are submitted again. `limits` and `token`
         are those of the client.
         """

@@ -95,7 +95,7 @@ PATIENCE = 2.0
 
 
 async def pending_asks(client: Client) -> str:
-    """Report of the client's pending asks, with reasons of the first ones: a line for each reason.
+    """Report of the client's pending asks: a line for each reason, with the reasons of the first ones.
 
     Empty without pending asks. Raises nothing: failures are part of the report.
     """

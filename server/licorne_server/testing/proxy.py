@@ -56,7 +56,7 @@ class Relay:
         await self.cut()
 
     def _behind(self) -> Served | None:
-        """The server at the target; None if none of this process is there."""
+        """The server at the target; None if it is not in this process."""
         return served_at(self.upstream)
 
     async def cut(self) -> None:

@@ -59,7 +59,7 @@ class VirtualClock:
         self._parties.append(party)
 
     def leave(self, party: Party) -> None:
-        """Wait for the party no more; does nothing for one that does not attend."""
+        """Stop waiting for the party; does nothing for one that does not attend."""
         if party in self._parties:
             self._parties.remove(party)
 
@@ -166,7 +166,7 @@ def served_at(target: str) -> "Served | None":
 
 
 def listen_at(target: str, behind: Callable[[], "Served | None"]) -> None:
-    """Register a server or a proxy of this process; `behind` returns the server that is reached there."""
+    """Register a server or a proxy of this process; `behind` returns the server behind it."""
     _HERE[target] = behind
 
 

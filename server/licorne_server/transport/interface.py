@@ -100,5 +100,5 @@ class Transport(Protocol):
         ...
 
     async def stop(self, grace: float | None) -> None:
-        """End all calls: those under way have `grace` seconds; with None they end at once."""
+        """End all calls: running calls have `grace` seconds; with None they end at once."""
         ...

@@ -303,7 +303,7 @@ class AskReader:
             return ""
 
     def _predicate(self, opinion: str | None, tags: Mapping[str, str]) -> str | None:
-        """The text by which asks share the RM's answers; None here, as this RM gets no checks.
+        """The key of asks that share the RM's answers; None here, as this RM gets no checks.
 
         `opinion` is the value of the ask's predicate tag; None without the tag.
         """
@@ -326,9 +326,9 @@ class AskReader:
 class AskingReader(AskReader):
     """Reader of asks for an RM with predicate checks (spec § 8.4).
 
-    `class_by` selects the asks that share the RM's answers: `BY_ASK` those with an equal predicate
-    tag, while an ask without the tag shares with none; `BY_TAG` the same, and those without the tag
-    share with each other; `BY_ALL_TAGS` those whose tags are all equal except `OWN_TAGS`.
+    `class_by` selects the asks that share the RM's answers: `BY_ASK` those with an equal predicate tag,
+    while an ask without the tag shares with none; `BY_TAG` the same, except that asks without the tag share
+    with each other; `BY_ALL_TAGS` those whose tags are all equal except `OWN_TAGS`.
     """
 
     def __init__(self, rm_id: str, class_by: sp.ClassBy.ValueType) -> None:
@@ -337,11 +337,11 @@ class AskingReader(AskReader):
         self._class_by = class_by
 
     def read(self, raw: bytes) -> Ask:
-        """Read an ask; one that shares answers with no other gets a text of its own."""
+        """Read an ask; one that shares answers with no other gets a unique key."""
         return self._distinct(super().read(raw))
 
     def read_large(self, large: Large) -> Ask:
-        """Read a large ask; one that shares answers with no other gets a text of its own."""
+        """Read a large ask; one that shares answers with no other gets a unique key."""
         return self._distinct(super().read_large(large))
 
     @staticmethod

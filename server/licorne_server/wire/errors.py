@@ -27,7 +27,7 @@ class CallError(Exception):
     """Ends a call or a stream with a status that explains the error to its caller."""
 
     def __init__(self, code: grpc.StatusCode, message: str, details: Sequence[Message] = ()) -> None:
-        """`details` are messages of google.rpc, such as BadRequest and ErrorInfo, or packed into Any."""
+        """`details` are messages of google.rpc, such as BadRequest and ErrorInfo, perhaps packed into Any."""
         super().__init__(message)
         self.code = code
         self.message = message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}…"
@@ -169,7 +169,7 @@ def not_found(message: str) -> CallError:
 
 
 def aborted(message: str, reason: str, **metadata: str) -> CallError:
-    """ABORTED: another stream has replaced this one, or this one did not keep up."""
+    """ABORTED: another stream has replaced this one, or this one was too slow."""
     return CallError(grpc.StatusCode.ABORTED, message, [error_info(reason, **metadata)])
 
 

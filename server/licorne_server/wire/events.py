@@ -59,7 +59,7 @@ def session_events(first_id: int, records: bytes) -> bytes:
 
 
 def record_json(record: EventRecord) -> dict[str, object]:
-    """An event as REST shows it (spec § 12.2): enums as numbers, empty fields included."""
+    """An event in REST (spec § 12.2): enums as numbers, empty fields included."""
     resources = {name: {"value": clamp(value)} for name, value in record.resource.items()}
     return {
         "type": record.type.value,

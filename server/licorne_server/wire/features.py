@@ -107,7 +107,7 @@ class Telling(NamedTuple):
 
 
 class RestList(NamedTuple):
-    """A list of the core by name, for a partition or for a queue and those below; and its rows in REST."""
+    """A list of the core by name, for a partition or a queue with its descendants, and its rows in REST."""
 
     name: str
     report: type
@@ -118,7 +118,7 @@ class RestList(NamedTuple):
 class PageList(NamedTuple):
     """The same list on the page: fields of `own` by name, and further columns, with a type for their format.
 
-    A search looks in the fields of `texts`; rows are identified by those of `named_by`.
+    A search covers the fields of `texts`; rows are identified by those of `named_by`.
     """
 
     name: str
@@ -140,7 +140,7 @@ class Measured(NamedTuple):
 
 
 class Reports(NamedTuple):
-    """A field with a report of its own, or many: their form in State, and the fields that REST omits."""
+    """A field whose value is a report, or several: its form in State, and the fields that REST omits."""
 
     field: str
     report: type

@@ -27,10 +27,10 @@ FIELDS = PART // FIELD
 
 
 class Pace:
-    """Counts the work on one message, and gives way to other tasks."""
+    """Counts the work on one message, and yields to other tasks."""
 
     def __init__(self, lock: asyncio.Lock) -> None:
-        """`lock` is shared by all messages: large ones take turns by it."""
+        """`lock` is shared by all messages, so that large ones take turns."""
         self._lock = lock
         self.done = 0
         """Work since the last pause; from `PART` on a pause is due."""
@@ -138,7 +138,7 @@ def fields(raw: bytes) -> Iterator[Field]:
 
 
 class Skimmed(NamedTuple):
-    """Fields found in a message, or in a part of it."""
+    """Fields found in a message, or in one part of it."""
 
     fields: int
     """Number of examined fields."""
@@ -187,8 +187,8 @@ async def survey(
 ) -> tuple[int, int]:
     """Do the same as `skim`, in parts, with turns for other tasks between.
 
-    The findings of each part are passed to `see`. Returns the number of examined fields, and the
-    offset of the next one.
+    The findings of each part are passed to `see`. Return the number of examined fields, and the offset of
+    the next one.
     """
     count, end = 0, 0
     while end < len(raw) and count <= most:
@@ -202,7 +202,7 @@ async def survey(
 
 
 def check_fields(message: str, raw: bytes, path: Sequence[int] = ()) -> None:
-    """Refuse a message with too many fields, those inside the fields on the path included.
+    """Refuse a message with too many fields, including those inside the fields on the path.
 
     Raises:
         CallError: INVALID_ARGUMENT, naming the message and the bound.
@@ -298,7 +298,7 @@ class Split:
         self.total += other.total
 
     def part(self) -> int:
-        """Examine the next fields, at most one part of work; returns their number."""
+        """Examine the next fields, at most one part of work; return their number."""
         raw, layout, before = self._raw, self._layout, self._counted
         last = before + FIELDS
         while self.position < len(raw) and self._counted < last:

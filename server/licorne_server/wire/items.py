@@ -1,6 +1,6 @@
 """Items of requests as bytes: their size limits, and the parts that can be dropped.
 
-A small item is parsed as it is. A large one is first walked in parts. The entries of its map of
+A small item is parsed at once. A large one is first scanned in parts. The entries of its map of
 texts, which may be very many, are read separately.
 """
 

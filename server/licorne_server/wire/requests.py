@@ -430,7 +430,7 @@ def new_application(raw: bytes, tags: dict[str, str] | None = None) -> NewApplic
 
 
 def _user(wire: si.UserGroupInformation) -> UserGroup:
-    """The user, with those groups that a configuration can name: without control characters."""
+    """The user, with the groups that a configuration can name: those without control characters."""
     check(text_problem("ugi.user", wire.user, MAX_ANNOTATION))
     check(map_problem("ugi.groups", len(wire.groups), MAX_GROUPS))
     check(size_problem("ugi.groups", bytes_of(wire.groups), MAX_ANNOTATION))

@@ -67,7 +67,7 @@ class Supervisor:
     """Set when the supervisor should end with an error."""
 
     def __init__(self, plan: Plan, clock: Clock | None = None, documents: Kept | None = None) -> None:
-        """Start nothing yet. `documents` are those of the workers, open, and closed by `stop`."""
+        """Start no workers yet. `documents` are those of the workers, already open; `stop` closes them."""
         self._plan = plan
         self._clock = clock or SystemClock()
         self._documents = documents or documents_of_workers(None)
@@ -141,7 +141,7 @@ class Supervisor:
         self._publish()
 
     def _evict(self, worker: Worker) -> None:
-        """End the leases of a process that has ended: the others need not wait for their expiry."""
+        """End the leases of a process that has ended, so that the others need not wait for their expiry."""
         for member in tuple(self.service.records.snapshot(self._clock.now()).members.values()):
             if member.name == worker.name:
                 self.service.records.end(member.id)

@@ -74,7 +74,7 @@ def whole(least: int, most: int = MOST) -> Kind[int]:
 
 
 def seconds(least: float, most: float = MOST_SECONDS) -> Kind[float]:
-    """A time in a range."""
+    """A number of seconds in a range."""
     form = f"a number of seconds, {least:g} {'or more' if most == MOST_SECONDS else f'to {most:g}'}"
     return _if(lambda value: _is_number(value) and least <= value <= most, form, "SECONDS", _number)
 
@@ -96,7 +96,7 @@ def size(least: int) -> Kind[int]:
 
 
 def word(*words: str) -> Kind[str]:
-    """One of several words."""
+    """One of a list of words."""
     some = _if(lambda value: value in words, f"one of {', '.join(words)}", "|".join(words))
     return replace(some, words=words)
 

@@ -41,7 +41,7 @@ _NAMED = re.compile(rf"(?<![\w./=-])({'|'.join(sorted(map(re.escape, KEYS), reve
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value in the form of the file, and where it comes from."""
+    """A value in the form of the file, and its source."""
 
     name: str
     """The flag, the variable, or the key in the file."""
@@ -78,7 +78,7 @@ def read(
 ) -> Reading:
     """Read all tables, from flags by key, the environment, and the file.
 
-    `names` are those for texts of keys without a value, which have their own name otherwise.
+    `names` replaces keys without a value by other names in texts.
 
     Raises:
         SettingsError: a value or the file is unusable; the text has a line for each problem.
@@ -120,7 +120,7 @@ def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_password(text: str) -> str:
-    """The text, in which an address hides what stands before its host."""
+    """The text, with the part of an address before its host hidden."""
     scheme, separator, rest = text.partition("://")
     return f"{scheme}://…@{rest.rpartition('@')[2]}" if separator and "@" in rest else text
 
@@ -152,7 +152,7 @@ def _meant(name: str) -> str:
 
 
 def _of_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Given]]:
-    """The values of variables; an empty one counts as unset. Our variables precede those of others."""
+    """The values of variables; an empty one counts as unset. Licorne's variables precede those of others."""
     if environ.get(NO_RESERVATIONS, "").lower() == "true":
         yield RESERVATIONS, Given(NO_RESERVATIONS, False)
     yield from _standard(environ)

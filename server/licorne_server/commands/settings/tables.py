@@ -102,7 +102,7 @@ class Server:
     """time without progress after which probes fail; after twice that time the process ends; 0 is never"""
 
     def __post_init__(self) -> None:
-        """Refuse keys that do not go together."""
+        """Refuse combinations of keys that exclude each other."""
         _together(self.tls_cert, self.tls_key, "server.tls_cert and server.tls_key are needed together")
         if self.tls_client_ca is not None and self.tls_cert is None:
             raise SettingsError("server.tls_client_ca needs server.tls_cert and server.tls_key")
@@ -115,7 +115,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Who may do what. Names are those of certificates, tokens those of bearers."""
+    """Rights of callers. Names are those of certificates, tokens those of bearers."""
 
     operators: tuple[str, ...] = setting(kinds.each(NAME), ())
     """certificate names of operators, who may see and configure every RM"""
@@ -187,7 +187,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What peers, RMs and the process may have."""
+    """Bounds on peers, RMs and the process."""
 
     max_connections: int = setting(whole(LEAST_CONNECTIONS), PEERS.connections)
     """gRPC connections at a time; fewer if the limit of open files is low"""
@@ -227,7 +227,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduling:
-    """What holds for all RMs."""
+    """Settings for all RMs."""
 
     reservations: bool = setting(SWITCH, USUAL.reservations)
     """reservations of nodes for asks that wait long"""
@@ -278,7 +278,7 @@ TABLES: Mapping[str, Any] = {table.name: type(getattr(Tables(), table.name)) for
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key and what is known of it."""
+    """A key and its properties."""
 
     table: str
     name: str
@@ -303,7 +303,7 @@ class Key:
 
 @cache
 def _meanings() -> Mapping[tuple[str, str], str]:
-    """The texts below the keys, by class and key, which are read from the source for those who ask."""
+    """The texts below the keys, by class and key, read from the source on demand."""
     found = {}
     for each in ast.parse(Path(__file__).read_bytes()).body:
         if isinstance(each, ast.ClassDef):

@@ -1,9 +1,9 @@
-"""The sum of all decisions, equal for the server that wrote a journal and for its replay.
+"""The digest of all decisions, equal for the server that wrote a journal and for its replay.
 
-It covers only decisions of the core: registrations and configurations, accepted and
-rejected nodes, applications and asks, states of applications, allocations with their nodes, releases, checks
-asked of an RM (those of reservations included), asks that wait for a larger cluster, and outcomes of
-operators' commands. Texts for people are left out, and so are times, which are inputs.
+It covers only decisions of the core: registrations and configurations, accepted and rejected nodes,
+applications and asks, states of applications, allocations with their nodes, releases, checks sent to an RM
+(including those of reservations), asks that wait for a larger cluster, and outcomes of operators' commands.
+Texts for people are left out, and so are times, which are inputs.
 """
 
 from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ _encode: Callable[[object], bytes] = msgspec.msgpack.Encoder().encode
 
 
 class DigestOf:
-    """A running sum of effects."""
+    """A running digest of effects."""
 
     def __init__(self) -> None:
         """Begin with no effects."""

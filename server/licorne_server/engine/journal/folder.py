@@ -69,7 +69,7 @@ class Folder:
         self._written = 0
 
     def open(self) -> bool:
-        """Create the directory if missing, and lock it; returns False if another server writes there.
+        """Create the directory if missing, and lock it; return False if another server has locked it.
 
         Raises:
             OSError: the directory cannot be used.

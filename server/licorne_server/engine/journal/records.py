@@ -9,7 +9,7 @@ FORMAT = 1
 
 
 class Unreadable(Exception):
-    """Bytes that are no part of a journal; the text says why."""
+    """Bytes that are not part of a journal; the text gives the reason."""
 
 
 @dataclass(slots=True)
@@ -40,9 +40,9 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A command that the core got at `now`, in unix seconds.
+    """A command that the core received at `now`, in unix seconds.
 
-    The rest of a large command is the same object again, because the core recognizes it by identity.
+    The remainder of a large command is the same object again, because the core recognizes it by identity.
     """
 
     now: float
@@ -51,7 +51,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The sum of the decisions of the run's first `count` inputs."""
+    """The digest of the decisions about the run's first `count` inputs."""
 
     count: int
     value: bytes
@@ -59,7 +59,7 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class Torn:
-    """Nothing of the run can be read from here on; `offset` is in bytes of the file."""
+    """The run is unreadable from this point on; `offset` is in bytes of the file."""
 
     file: str
     offset: int

@@ -45,7 +45,7 @@ class Journal:
         """Begin a run.
 
         Raises:
-            SettingsError: the directory is unusable, or another server writes there.
+            SettingsError: the directory is unusable, or locked by another server.
         """
         if self._parts is None:
             return

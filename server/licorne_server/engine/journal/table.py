@@ -64,7 +64,7 @@ from licorne_server.wire.features import rows, table
 
 
 class Again(NamedTuple):
-    """An input: the rest of the command of this RM that the core has begun."""
+    """An input: the remainder of this RM's command that the core has begun."""
 
     rm_id: RmId
 
@@ -132,7 +132,7 @@ _RELEASE = Row(
 
 
 def _columns_of(ask: Ask) -> tuple[Any, ...]:
-    """The columns of an ask. Spelled out, this takes half of the time of `attrgetter`."""
+    """The columns of an ask. Written out, this takes half of the time of `attrgetter`."""
     ask_class = ask.ask_class
     return (
         ask.key,

@@ -263,7 +263,7 @@ class JournaledCore:
         self._notes.end(now)
 
     def _known(self, command: Command) -> Command | Again:
-        """The command, or `Again` in its place if it is the rest of one that has begun."""
+        """The command, or `Again` in its place if it is the remainder of one that has begun."""
         if not isinstance(command, OfNoRm) and self._begun.get(command.rm_id) is command:
             del self._begun[command.rm_id]
             return Again(command.rm_id)

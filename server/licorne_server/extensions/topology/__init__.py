@@ -29,12 +29,12 @@ class Topology:
     """Answers calls for topology domains by path, in pages; a token names the last one of a page."""
 
     def __init__(self, sources: Any, resolve: Callable[[str, Any], PartitionName]) -> None:
-        """`resolve` gives the partition of a name, if the caller may see it."""
+        """`resolve` returns the partition of a name, if the caller may see it."""
         self._sources = sources
         self._resolve = resolve
 
     async def answer(self, request: pb.ListTopologyRequest, context: Any) -> Message:
-        """Take the domains, and make the page, in slices."""
+        """Copy the domains, and encode the page, in slices."""
         sources, partition = self._sources, self._resolve(request.partition, context)
         slices = partial(sources.time_slices.slice, sources.access.caller(context).peer)
         found = await topology_of(sources.views, partition, request.level, request.shape, slices)

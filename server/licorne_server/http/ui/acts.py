@@ -109,7 +109,7 @@ T = TypeVar("T")
 
 
 class Refused(Exception):
-    """A request that names no act; the text gives the reason."""
+    """A request that names no valid act; the text gives the reason."""
 
 
 async def act(request: web.Request) -> web.StreamResponse:
@@ -138,7 +138,7 @@ async def act(request: web.Request) -> web.StreamResponse:
 
 
 async def _apart(request: web.Request, work: Callable[[], T], size: int) -> T:
-    """Run work on `size` bytes: few at once, many in the thread of configurations."""
+    """Run work on `size` bytes: small work at once, large work in the thread of configurations."""
     if size <= SMALL:
         return work()
     return await request.app[SOURCES].config_thread.run(Origin(reader_of(request)), work, size)

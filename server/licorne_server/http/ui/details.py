@@ -142,7 +142,7 @@ def _cells(
 
 
 def _shown(capacity: Resources) -> tuple[str, ...]:
-    """The resources that are shown of a partition."""
+    """The displayed resources of a partition."""
     first = [name for name in FIRST if name in capacity]
     return (*first, *sorted(capacity.keys() - set(first)))[:MAX_RESOURCES]
 

@@ -1,9 +1,9 @@
 """Live feed: the state is read once for all viewers, while there are any, and sent as server-sent events.
 
-The state is read (a *look*) after a change, at most once a second, and looks take at most one part in
-`BUDGET` of a core. A viewer gets one message at a time. Its only state is its version: a slow viewer gets
-fewer messages, each with all changes since the last. A message is made in time slices, once for all viewers
-with the same rights and version (`Renderings`), and sent in chunks.
+The state is read (a *look*) after a change, at most once a second, and looks use at most one part in
+`BUDGET` of a core. A viewer gets one message at a time. The only state of a viewer is its version: a slow
+viewer gets fewer messages, each with all changes since the last. A message is encoded in time slices, once
+for all viewers with the same rights and version (`Renderings`), and sent in chunks.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ class Feed:
     """The board that all viewers share, and the task that updates it."""
 
     def __init__(self, sources: Sources, mirrors: Mirrors | None = None) -> None:
-        """Idle until there is a viewer. With `mirrors` the board has the RMs of other members, too."""
+        """Idle until there is a viewer. With `mirrors` the board includes the RMs of other members."""
         self._sources = sources
         self._mirrors = mirrors
         self._instance = str(uuid.uuid4())
@@ -138,7 +138,7 @@ class Feed:
         """Server-sent events for one viewer, as long as it `is_there`.
 
         The first event identifies the server, the second has all entries, the others have changes.
-        `role` gives the viewer its rights: ``open``, ``rm``, ``viewer`` or ``operator``.
+        `role` determines the viewer's rights: ``open``, ``rm``, ``viewer`` or ``operator``.
         """
         yield self._hello(role)
         board, version = self._board, 0

@@ -61,7 +61,7 @@ class Order:
         return value if isinstance(value, str | int | float) else 0
 
     def comes_before(self, one: Place, other: Place) -> bool:
-        """True if a row at one place comes before a row at another."""
+        """True if a row at one place precedes a row at another."""
         if one[0] != other[0]:
             return (one[0] > other[0]) is self.descending  # type: ignore[operator]
         return one[1] < other[1]

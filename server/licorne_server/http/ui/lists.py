@@ -79,7 +79,7 @@ async def applications(request: web.Request) -> web.StreamResponse:
 
 
 def _reason_of(row: JsonObject) -> dict[str, str]:
-    """The columns of a row's reason; the text is made only for shown rows."""
+    """The columns of a row's reason; the text is computed only for displayed rows."""
     return cast(dict[str, str], row["reason"])
 
 
@@ -258,7 +258,7 @@ async def reservations(request: web.Request) -> web.StreamResponse:
 
 
 def _listed(shown: PageList) -> Handler:
-    """Answers with a list of an extension, from `offset` on; `queue` includes all queues below it."""
+    """The handler for a list of an extension, from `offset` on; `queue` includes its descendants."""
     row = row_in_list(shown)
 
     def name_of(row: JsonObject) -> str:

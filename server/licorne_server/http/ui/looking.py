@@ -1,8 +1,8 @@
 """The board of the page's live part: RMs, partitions and queues (spec § 12.4).
 
-There is one board for all viewers. An entry is written as JSON once, when it changes. The only state
-of a viewer is its version of the board. So a slow viewer delays no other and takes no memory: it gets
-the state at its turn.
+There is one board for all viewers. An entry is written as JSON once, when it changes. The only state of a
+viewer is its version of the board. So a slow viewer delays no other and needs no memory: it gets the state
+of the time at which it is ready.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -135,14 +135,14 @@ of a share is for other RMs. The deepest queues beyond the share of an RM are le
 
 
 class _Seen(NamedTuple):
-    """Number of shown queues of a partition; `cut` is True if some were left out."""
+    """Number of displayed queues of a partition; `cut` is True if some were left out."""
 
     queues: int
     cut: bool
 
 
 def shares(wanted: Mapping[RmId, int], room: int) -> dict[RmId, int]:
-    """Share of the room for each RM: its demand, or an equal part of the remainder.
+    """Each RM's share of the room: its demand, or an equal share of the remainder.
 
     The smallest demands are served first, so that the others share the surplus.
     """
@@ -167,8 +167,8 @@ class Looker:
     def look(self, rms: Sequence[RmFigures], *, whole: bool) -> Iterator[None]:
         """Put all entries; the reader may pause at every step. `rms` are present figures.
 
-        A partition with the same counters as before is idle. Some changes are not counted, such as
-        the stop of a queue, so a `whole` look skips nothing.
+        A partition with the same counters as before is idle. Some changes are not counted, such as the stop
+        of a queue, so a `whole` look skips no partition.
         """
         sources, board = self._sources, self._board
         board.begin()
@@ -218,7 +218,7 @@ class Looker:
         before: tuple[object, _Seen] | None,
         room: int,
     ) -> Generator[None, None, int]:
-        """Put a partition and its queues; returns the number of shown queues."""
+        """Put a partition and its queues; return the number of displayed queues."""
         views = self._sources.views
         partition = views.partition(name)
         counters = replace(views.counters(name))

@@ -95,7 +95,7 @@ HIT = ("kind", "partition", "name", "id", "state", "queue", "user", "finished")
 
 
 class Search:
-    """One search."""
+    """A search of the page and its hits."""
 
     def __init__(self, views: Views, text: str, visible: Callable[[str], bool]) -> None:
         """Search for a lower-case text in the partitions of RMs that are `visible`."""
@@ -138,7 +138,7 @@ class Search:
                 self.hits.append({**dict.fromkeys(HIT, ""), **hit, "finished": 0, **more})
 
     def _has_room(self, kind: str) -> bool:
-        """True if one more hit of a kind is shown."""
+        """True if one more hit of a kind may be added."""
         count = self._found[kind] = self._found.get(kind, 0) + 1
         self.complete = self.complete and count <= HITS
         return count <= HITS

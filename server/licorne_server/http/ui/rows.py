@@ -82,7 +82,7 @@ def finding_row(one: Finding, member: str) -> JsonObject:
 
 
 def partition_row(partition: PartitionReport, numbers: Numbers, stopped: int, *, cut: bool) -> JsonObject:
-    """One partition; `cut` is True if not all of its queues are shown.
+    """One partition; `cut` is True if some of its queues are left out.
 
     `stopped` counts the victims of the last hour.
     """
@@ -122,8 +122,8 @@ _queue = _row(
 def application_row(name: str, app: AppReport, obstacle: FirstObstacle, text: str = "") -> JsonObject:
     """One application in a list, with the name that identifies it.
 
-    The name of an ended application differs from its id, which another application may have. The reason
-    is the obstacle of its first ask; `text` says it in words, which lists add to shown rows.
+    The name of an ended application differs from its id, which another application may have. The reason is
+    the obstacle of its first ask; `text` is its text, which lists add to displayed rows.
     """
     return {
         "name": name,

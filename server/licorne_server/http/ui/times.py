@@ -1,7 +1,7 @@
-"""What has happened, for the page: histories of partitions, queues and positions of asks, and timelines.
+"""History for the page: histories of partitions, queues and positions of asks, and timelines.
 
-A timeline says when each ask of an application waited, ran and was stopped, and why. Present asks come from
-the core. Ended ones come from the record of victims and from the RM's event log, as far back as these go.
+A timeline shows when each ask of an application waited, ran and was stopped, and why. Present asks are
+read from the core, ended ones from the records of victims and the RM's event log.
 """
 
 from collections.abc import Iterator

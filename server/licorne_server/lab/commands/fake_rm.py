@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play until a signal. Without a server, wait for one."""
+    """Play the workload until a signal. Without a server, wait for one."""
     # The client opens other channels. This channel checks the options, as for every command.
     return with_channel(args, lambda _: play(args))
 

@@ -48,11 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replay and print; returns the exit code.
+    """Replay and print; return the exit code.
 
-    0: without changes all decisions are those of the journal; 1: the journal cannot be read;
-    3: there is no such run or RM; 4: an RM cannot have the configuration; 6: decisions differ from
-    the journal without any change.
+    0: without changes all decisions equal those of the journal; 1: the journal is unreadable; 3: the run or
+    the RM does not exist; 4: an RM refuses the configuration; 6: decisions differ from the journal without
+    any change.
     """
     return with_journal(lambda: _run(args))
 

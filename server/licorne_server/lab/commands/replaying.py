@@ -88,7 +88,7 @@ class _Watching:
         return (*measures, self.lives)
 
     def of_changed(self, scheduler: Scheduler) -> Sequence[Watcher]:
-        """Measures alone."""
+        """Measures of a changed run, without its picture."""
         self.measures.append(Measures(scheduler))
         return self.measures[-1:]
 
@@ -123,7 +123,7 @@ def _configuration(file: Path | None) -> Configuration | None:
 
 
 def _compared(run: Run, until: float, changes: Changes, watching: _Watching, live: Replayed) -> Compared:
-    """Play the run with changes beside the live one."""
+    """Play the run with changes beside the live one, and compare them."""
     lives = watching.lives
     assert lives is not None
     lives.close(live.end)

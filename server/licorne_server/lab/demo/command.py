@@ -293,7 +293,7 @@ def together(tally: Tally, gang: str = GANG) -> str:
 
 
 def taken_back(tally: Tally) -> str:
-    """Part of a guarantee that preemption took back from its borrower."""
+    """The share of a guarantee that preemption took back from its borrower."""
     return (
         f"{OWNER_QUEUE} got {tally.placed[OWNER]} allocations that it is guaranteed:"
         f" {tally.preempted[BORROWER]} of {BORROWER_QUEUE} were stopped for them"

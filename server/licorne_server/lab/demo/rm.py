@@ -79,7 +79,7 @@ class DemoRm:
     ) -> None:
         """Register the nodes, then submit the applications in order of time, until cancelled.
 
-        `tls` and `token` are those of `licorne.Client`, and raise the same errors.
+        `tls` and `token` are passed to `licorne.Client`, with the same errors.
         """
         world = self.world
         async with Client(

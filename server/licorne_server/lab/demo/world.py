@@ -1,7 +1,7 @@
 """Worlds of the demo's three resource managers: queues, nodes, applications, asks.
 
-Three applications are described in the demo's summary: an ask that waits, a gang, and a guarantee
-that is taken back. All times are shares of the length of the demo.
+Three applications are described in the demo's summary: a waiting ask, a gang, and a reclaimed guarantee.
+All times are fractions of the demo's duration.
 """
 
 import random
@@ -322,7 +322,7 @@ def rounds(world: World) -> Iterator[Submission]:
 
 
 def endless(world: World) -> Iterator[Submission]:
-    """All applications of a world: those that never end, then the rounds of the others."""
+    """All applications of a world: first those that never end, then repeated rounds of the others."""
     yield from world.standing
     yield from rounds(world)
 

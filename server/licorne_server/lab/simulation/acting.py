@@ -49,7 +49,7 @@ AppPlace = tuple[PartitionName, AppId]
 
 @dataclass(slots=True, kw_only=True)
 class Carried:
-    """Numbers of carried inputs, and of those that do not fit this run."""
+    """Numbers of inputs that were carried over, and of those that do not fit this run."""
 
     inputs: int = 0
     """Commands handled at their recorded time, with or without changes."""
@@ -226,7 +226,7 @@ class Acting:
                 self.leave_out("allocations that ended with their nodes")
 
     def _refused(self, rm_id: RmId, check: AskedCheck) -> list[NodeRefusal]:
-        """The nodes of a check that the RM has refused for such an ask."""
+        """The nodes of a check that the RM has refused for an ask of this kind."""
         names = self._views.partition_names(rm_id)
         found = (self._views.request(name, check.app_id, check.key) for name in names)
         request = next((one for one in found if one is not None), None)

@@ -8,7 +8,7 @@ Action = Callable[[], object]
 
 
 class Agenda:
-    """Actions in the order of their times; equal times in the order of insertion."""
+    """Run the actions of `soon`, including those that they add."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -31,14 +31,14 @@ class Agenda:
         self._soon.append(action)
 
     def act(self) -> None:
-        """Run the actions of `soon`, and those that they add."""
+        """Run the actions of `soon`, including those that they add."""
         while self._soon:
             soon, self._soon = self._soon, []
             for action in soon:
                 action()
 
     def act_until(self, time: float) -> None:
-        """Run the actions due by a time, and those that they add."""
+        """Run the actions due by a time, including those that they add."""
         while self.due <= time:
             heappop(self._timed)[2]()
             self.act()

@@ -106,7 +106,7 @@ class Carrying:
                 self._rests.pop(command.rm_id, None)
 
     def begin(self) -> None:
-        """Begin to differ: running allocations and open checks are taken from the core."""
+        """Begin to diverge from the journal: running allocations and open checks are copied from the core."""
         acting = self._acting
         for partition in self._views.partitions_made():
             for app_id in self._views.app_ids(partition):
@@ -300,7 +300,7 @@ class Carrying:
         self.feed(command)
 
     def _tell_rest(self, rm_id: RmId) -> None:
-        """Report allocations that run in this run but had ended live; those lost live are lost here too."""
+        """Report allocations that run in this run but had ended live, and end those that were lost live."""
         now = self._player.now
         _, places = self._untold.pop(rm_id, (now, {}))
         present = frozenset(self._views.partition_names(rm_id))

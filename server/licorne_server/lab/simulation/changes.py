@@ -49,8 +49,8 @@ class AddedNodes:
 def parse_nodes(text: str) -> AddedNodes:
     """Nodes from a text such as ``+20xvcore=32,memory=128Gi,rack=r7``; raises ValueError.
 
-    A value that is a quantity is an amount of the node, any other an attribute; ``partition`` is the
-    partition of the nodes.
+    A quantity is an amount of the node, any other value an attribute; ``partition`` is the partition of the
+    nodes.
     """
     count, cross, rest = text.removeprefix("+").partition("x")
     if not (text.startswith("+") and cross and count.isascii() and count.isdecimal() and len(count) < 7):

@@ -32,7 +32,7 @@ _OF_CONFIGURATION: Final = (ConfigurationUpdated, ConfigurationRefused)
 
 
 class ChangeRefused(Exception):
-    """An RM cannot have the configuration; the text says why."""
+    """An RM refuses the configuration; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ class Load:
         return Trace(self.name, self._scaled(drawn), splits=self.splits, gangs=self.gangs)
 
     def _scaled(self, drawn: Sequence[TraceJob]) -> list[TraceJob]:
-        """The jobs, submitted so fast that they keep the cluster busy."""
+        """The jobs, submitted at a rate that keeps the cluster busy."""
         by_gpu = any(part.gpus for job in drawn for part in job.parts)
         work = sum(
             job.runtime * part.number * (part.gpus if by_gpu else part.cores)

@@ -1,11 +1,11 @@
 """Measures of a run: waiting times, utilisation, and lost work.
 
-Definitions. An *ask* is one for an allocation, placeholders of gangs too; one with a node
-(a running allocation after a restart of its RM) is none. It *waits* from the command that brought it
-to the effect that gives its RM the node; an allocation that the RM could not run waits again from
-then on. A restart of the RM does not interrupt the wait. An ask that its RM releases, or whose
-application ends, is *withdrawn*: its wait does not count. Asks that wait at the end count with
-their wait until then: a scheduler gains nothing by starving some.
+Definitions. An *ask* is one for an allocation, placeholders of gangs too; one with a node (a running
+allocation after a restart of its RM) is none. It *waits* from the command that submits it to the effect
+that reports the node to its RM; an allocation that the RM could not run waits again from then on. A restart
+of the RM does not interrupt the wait. An ask that its RM releases, or whose application ends, is
+*withdrawn*: its wait does not count. Asks that wait at the end count with their wait until then: a
+scheduler gains nothing by starving some.
 
 Everything else is sampled at each whole `STEP` from the beginning. *Utilisation* of a resource is what
 is allocated (placeholders, and asks about whose node an RM is being asked, are) by what the nodes
@@ -225,7 +225,7 @@ class Measures:
     def _sweep(self) -> None:
         """Withdraw asks that ended without an effect, such as those of a gang that has timed out.
 
-        An RM that is replaying is left out.
+        A replaying RM is left out.
         """
         at_rest = {name for name in self._views.partitions_made() if not self._views.holds(name)}
         for (name, app_id), waiting in list(self._waiting.items()):
@@ -242,7 +242,7 @@ class Measures:
     # Queues.
 
     def _line(self, name: PartitionName, path: str) -> tuple[Tally, ...]:
-        """Tallies of a queue and of those above it."""
+        """Tallies of a queue and of its ancestors."""
         line = self._lines.get((name, path))
         if line is not None:
             return line

@@ -148,7 +148,7 @@ def _stretches(line: Sequence[float | None]) -> Iterator[list[tuple[float, float
 
 
 def _times(y: float, seconds: float) -> Iterator[str]:
-    """The scale of time, from the begin."""
+    """The time axis, from the begin of the run."""
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         x = LEFT + share * (WIDTH - LEFT - RIGHT)
         place = "end" if share == 1.0 else "middle" if share else ""

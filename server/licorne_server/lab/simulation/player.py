@@ -45,10 +45,10 @@ class Player:
         self._failed: RmId | None = None
 
     def handle(self, now: float, command: Command) -> list[Effect]:
-        """Handle one command or tick; the rest of a large one is the last effect (`Unfinished`).
+        """Handle one command or tick; the remainder of a large command is the last effect (`Unfinished`).
 
-        A refused command of budgets has no effects, and one in which the core fails has those
-        before the failure.
+        A refused command of budgets has no effects, and one in which the core fails has those before the
+        failure.
         """
         self.now = now
         self.handled += 1

@@ -1,9 +1,9 @@
 """An RM that plays a workload: it submits jobs at their times, and ends each after its run time.
 
-A job is an application. Its members are asks; those of a gang have placeholders first. A job of which an
-allocation is preempted starts anew: a gang as a whole, otherwise the member. A gang whose placeholders
-have timed out is submitted again after a pause, which grows with each time, so that gangs that have kept
-room from each other do not meet again.
+A job is an application. Its members are asks; those of a gang have placeholders first. After a preemption
+the job starts again: a gang as a whole, otherwise the member. A gang whose placeholders have timed out is
+submitted again after a pause, which grows each time, so that gangs that have blocked each other do not
+collide again.
 """
 
 import random
@@ -58,7 +58,7 @@ PATIENCE: Final = 7 * 86_400.0
 
 
 class SimulationError(Exception):
-    """The core refuses a request of the RM; the text says why."""
+    """The core refuses a request of the RM; the text gives the reason."""
 
 
 @dataclass(slots=True, eq=False)
@@ -344,7 +344,7 @@ class Playing:
             self._agenda.at(now + job.runtime, partial(self._end, live, tuple(live.keys)))
 
     def _released(self, effect: AllocationsReleased) -> None:
-        """Confirm requested releases; then victims start anew."""
+        """Confirm requested releases, then restart the victims."""
         confirm: dict[tuple[AppId, TerminationType], list[AllocationKey]] = {}
         victims: list[tuple[_Live, AllocationKey]] = []
         for release in effect.releases:

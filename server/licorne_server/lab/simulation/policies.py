@@ -20,7 +20,7 @@ MAX_QUEUES: Final = 5_000
 
 
 class Layout(Enum):
-    """Queues of a configuration that is made for a workload without rules of its own."""
+    """Queues of a configuration generated for a workload without rules of its own."""
 
     ONE = "root.jobs"
     BY_USER = "root.users.{user}"
@@ -28,10 +28,10 @@ class Layout(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Settings under a name; `summary` describes them in a few words.
+    """Named settings; `summary` describes them in a few words.
 
-    `properties` are those of root. With `guarantees` each queue of a made configuration is guaranteed an
-    equal part of the cluster.
+    `properties` are those of root. With `guarantees` each queue of a generated configuration is guaranteed
+    an equal share of the cluster.
     """
 
     name: str

@@ -19,15 +19,15 @@ Progress = Callable[[float], None]
 
 
 class NoRun(Exception):
-    """The journal has nothing that can be replayed; the text says why."""
+    """The journal has no run to replay; the text gives the reason."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Replayed:
     """A replayed run, or the requested part of one.
 
-    `differs` is the number of inputs after which the sum of decisions differs from the live one for
-    the first time; None if all are equal.
+    `differs` is the number of inputs after which the digest of decisions differs from the live one for the
+    first time; None if all are equal.
     """
 
     header: Header

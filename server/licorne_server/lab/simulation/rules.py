@@ -1,4 +1,4 @@
-"""Rules of a simulation: which queue a job goes to, and what the units of a trace are (``--map FILE``)."""
+"""Rules of a simulation: the queue of each job, and the units of a trace (``--map FILE``)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

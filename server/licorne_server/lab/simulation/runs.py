@@ -69,7 +69,7 @@ class Source:
         self.jobs = list(self.trace.jobs)
 
     def workload(self, setup: Setup, layout: str) -> Workload:
-        """The workload whose jobs without a queue of their own go to `layout`."""
+        """The workload whose jobs without a queue of their own use the queues of `layout`."""
         rules = setup.rules or Rules()
         queues = tuple(replace(rule, to=rule.to or layout) for rule in rules.queues)
         otherwise = rules.otherwise or layout

@@ -61,7 +61,7 @@ class Summary:
 
 @dataclass(slots=True)
 class Tally:
-    """Running totals of a queue, and of those below it; `below` is of the queue alone."""
+    """Running totals of a queue with its descendants; `below` counts the queue alone."""
 
     asks: int = 0
     placed: int = 0

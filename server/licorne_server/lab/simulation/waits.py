@@ -102,7 +102,7 @@ class Course:
         self.points: list[Point] = []
 
     def at(self, time: float) -> Point:
-        """The stretch of a time that is not before the begin."""
+        """The interval that contains a time, which is not before the beginning."""
         while (index := int((time - self.begin) / self.width)) >= MOST_POINTS:
             self.halve()
         while len(self.points) <= index:
@@ -147,7 +147,7 @@ def add_amounts(total: dict[str, float], amounts: Mapping[str, float], times: fl
 
 
 def shares(used: Mapping[str, float], capacity: Mapping[str, float]) -> dict[str, float]:
-    """Used by capacity, for each type of which there is any, in order of names."""
+    """Used amounts divided by capacity, for each type with a capacity, in order of names."""
     return {name: used.get(name, 0.0) / capacity[name] for name in sorted(capacity) if capacity[name] > 0}
 
 

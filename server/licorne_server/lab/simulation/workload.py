@@ -25,7 +25,7 @@ _EPOCH: Final = 1_000_000_000.0
 
 
 class Group(NamedTuple):
-    """Equal members of a job: their number, and what each asks for."""
+    """Equal members of a job: their number, and the size of each."""
 
     number: int
     ask_class: AskClass
@@ -34,8 +34,8 @@ class Group(NamedTuple):
 class Job(NamedTuple):
     """A job to be played. Times are in unix seconds, delays in seconds.
 
-    `runtime` is the actual run time, `declared` the declared one, 0 if there is none. `waited` is its
-    wait in the trace, -1 if not known. With `gang` its members start together.
+    `runtime` is the actual run time, `declared` the declared one, 0 if there is none. `waited` is its wait
+    in the trace, -1 if unknown. With `gang` its members start together.
     """
 
     job: str
@@ -68,7 +68,7 @@ class Job(NamedTuple):
 class Workload(NamedTuple):
     """Jobs in the order of their submission, and those left out, by reason.
 
-    With `ignores_memory` jobs requested memory, and no node has any.
+    With `ignores_memory` requests of memory are ignored, because no node has any.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Workload(NamedTuple):
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """Paths of the queues that jobs go to, sorted."""
+        """Paths of the queues that jobs use, sorted."""
         return tuple(sorted({job.queue for job in self.jobs}))
 
 
@@ -118,7 +118,7 @@ class _Maker:
     """Makes jobs by the rules, with one shape for equal amounts."""
 
     def __init__(self, trace: Trace, nodes: Sequence[NodeKind], rules: Rules) -> None:
-        """Play on these nodes."""
+        """Create jobs for these nodes."""
         self._rules = rules
         self._nodes = nodes
         self._largest = largest(nodes)
@@ -156,7 +156,7 @@ class _Maker:
         )
 
     def _groups(self, part: Part) -> list[Group] | LeftOut:
-        """The members of a part. One that is larger than every node fits nowhere."""
+        """The members of a part. A member that is larger than every node fits nowhere."""
         sizes = [(part.number, self._amounts(part, 1.0))]
         if self._members is not Members.TRACE:
             sizes = self._divided(part)
@@ -175,7 +175,7 @@ class _Maker:
         return groups or LeftOut.NO_SIZE
 
     def _divided(self, part: Part) -> list[tuple[int, Resources]]:
-        """Members of the whole part: for each GPU, or else processor, or as few as the nodes allow."""
+        """Members of the whole part: one for each GPU, else each processor, or as few as the nodes allow."""
         units = ceil(part.number * (part.gpus or part.cores))
         each = 1.0 / (part.gpus or part.cores)
         most = 1

@@ -1,4 +1,4 @@
-"""Marks of a history: what changed in an RM, and when, in words."""
+"""Marks of a history: changes of an RM, with their times and texts."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -47,13 +47,13 @@ class Marks:
     """The latest marks of each RM."""
 
     def __init__(self, revisions: Callable[[RmId], Revisions | None]) -> None:
-        """`revisions` gives the configurations of an RM, and the acts of operators."""
+        """`revisions` has the configurations of an RM, and the acts of operators."""
         self._revisions = revisions
         self._seen: dict[RmId, _Seen] = {}
         self._kept: dict[RmId, deque[Mark]] = {}
 
     def watch(self, rms: Iterable[tuple[RmId, float, int]], now: float) -> Iterator[None]:
-        """Note what has changed since the last step; the caller may pause at every step.
+        """Record changes since the last step; the caller may pause at every step.
 
         `rms` are the registrations, each with its time and its session.
         """

@@ -56,7 +56,7 @@ class Places:
     """The positions of recently viewed asks."""
 
     def __init__(self, views: Views) -> None:
-        """Follow no asks yet."""
+        """Start without asks to follow."""
         self._views = views
         self._followed: dict[AskName, Followed] = {}
 
@@ -76,7 +76,7 @@ class Places:
     def record(self, step: int, now: float) -> Iterator[None]:
         """Take the samples of a step; the caller may pause at every step.
 
-        An ask that does not wait any more gets no more samples.
+        An ask that has stopped waiting gets no more samples.
         """
         for name, followed in list(self._followed.items()):
             yield

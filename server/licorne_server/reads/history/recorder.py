@@ -53,7 +53,7 @@ DAY_STEPS = MINUTES * STEPS_OF_MINUTE
 
 
 class Name(NamedTuple):
-    """A queue of a partition. The root stands for the partition."""
+    """A queue of a partition. The path root stands for the partition."""
 
     partition: PartitionName
     path: QueuePath
@@ -263,7 +263,7 @@ class History(Periodic):
     """The samples of the last day, the oldest first; they begin with the server."""
 
     def __init__(self, views: Views, clock: Clock, time_slices: TimeSlices) -> None:
-        """Start without samples; `start` begins to take one every minute, in the time slices of readers."""
+        """Start without samples; `start` schedules one every minute, in the time slices of readers."""
         super().__init__("history", clock, SAMPLE_SECONDS)
         self._views = views
         self._time_slices = time_slices
@@ -275,7 +275,7 @@ class History(Periodic):
         return now + SAMPLE_SECONDS
 
     async def _take(self, now: float) -> None:
-        """Take a sample: add up the partitions, which may be very many, in slices."""
+        """Take a sample: add up the partitions, which may be many, in slices."""
         counts = await walked(self._counts(), partial(self._time_slices.slice, PEER))
         running = sum(running for running, _ in counts)
         self.samples.append(Sample(now, running, sum(allocations for _, allocations in counts)))
@@ -298,7 +298,7 @@ class Recording(Periodic):
         clock: Clock,
         time_slices: TimeSlices,
     ) -> None:
-        """Idle until `start`; `revisions` gives the configurations of an RM."""
+        """Idle until `start`; `revisions` has the configurations of an RM."""
         super().__init__("recording", clock, STEP_SECONDS)
         self.recorder = Recorder(views, revisions, clock.now())
         self._time_slices = time_slices

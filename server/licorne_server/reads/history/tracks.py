@@ -33,7 +33,7 @@ class Line:
     __slots__ = ("_adds", "_minutes", "_steps")
 
     def __init__(self, *, adds: bool = False) -> None:
-        """Start without values. The value of a minute is the mean of its steps, or with `adds` the sum."""
+        """Start without values. The value of a minute is the mean of its steps, with `adds` their total."""
         self._adds = adds
         self._steps = array("d", (nan,)) * STEPS
         self._minutes = array("d", (nan,)) * MINUTES

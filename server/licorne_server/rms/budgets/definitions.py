@@ -118,7 +118,7 @@ class Budgets:
         file: Path | None,
         slices: Slices,
     ) -> None:
-        """Start without budgets; `thread` parses, and `slices` gives the slices in force."""
+        """Start without budgets; `thread` parses, and `slices` has the slices in force."""
         self.definition = Definition()
         self.tree = BudgetTree()
         self._engine = engine
@@ -139,7 +139,7 @@ class Budgets:
         """Put the stored budgets into force, or those of the file.
 
         Raises:
-            SettingsError: they cannot be used.
+            SettingsError: they are invalid.
         """
         try:
             text = "" if self._file is None else await self._read_file()
@@ -208,7 +208,7 @@ class Budgets:
             raise
 
     def reload_soon(self) -> None:
-        """Read the file again, if there is a file; the result is logged."""
+        """Read the file again in the background, if there is one; the result is logged."""
         task = asyncio.get_running_loop().create_task(self.reload_and_log())
         self._asked.add(task)
         task.add_done_callback(self._asked.discard)
@@ -352,7 +352,7 @@ class Budgets:
 
 
 def scope_of(tree: BudgetTree, name: str) -> str:
-    """Digest of the scope of a budget: its patterns, those of all budgets below, and its resources."""
+    """Digest of the scope of a budget: its patterns, those of all its descendants, and its resources."""
     below = [one for one in tree.budgets if one.name == name or one.name.startswith(f"{name}/")]
     patterns = sorted((member.rm, member.partition, member.queue) for one in below for member in one.members)
     names = next((sorted(one.limit) for one in below if one.name == name), [])

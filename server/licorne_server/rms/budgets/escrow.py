@@ -1,7 +1,7 @@
 """The escrow of budgets between members, over compare-and-set of one document for each budget.
 
 A slice is an RM's, and follows the RM to its new owner. Only the owner changes it, in an order that keeps
-the use of all cores within the documents, and so within the limit, wherever a member dies:
+the use of all cores within the documents, and so within the limit, whenever a member dies:
 
 * Growth: first the document, then the core. The core gets no more than this owner has written
   itself: a write of unknown outcome may still land, and gives nothing until a later one succeeds.
@@ -47,14 +47,14 @@ class Terms:
 
 
 class Books(ABC):
-    """What the escrow needs of the core: the use of budgets, and their slices.
+    """The interface between the escrow and the core: the use of budgets, and their slices.
 
-    An RM that is served under a new epoch has no slices until `set_slices` gives some.
+    An RM that is served under a new epoch has no slices until `set_slices` sets some.
     """
 
     @abstractmethod
     def uses(self, budget: str) -> Mapping[RmId, Use] | None:
-        """The present use of the RMs that use or want something of a budget; `recent` is empty.
+        """The present use of the RMs that use or request a part of a budget; `recent` is empty.
 
         None while it is unknown.
         """
@@ -65,7 +65,7 @@ class Books(ABC):
 
     @abstractmethod
     async def set_slices(self, budget: str, slices: Mapping[RmId, Resources]) -> None:
-        """Set the slices of some RMs; those of others stay. They are in force when this returns."""
+        """Set the slices of some RMs; those of others are unchanged. They are in force on return."""
 
 
 class NotReleased(Exception):
@@ -104,8 +104,9 @@ class Escrow:
         books: Books,
         held: Callable[[], Mapping[RmId, int]],
     ) -> None:
-        """`member` is unique to this run of the member. `held` gives the epochs of the RMs that
-        are served here and whose replay has ended."""
+        """`member` is unique to this run of the member. `held` returns the epochs of the RMs that are
+        served here and whose replay has ended.
+        """
         self._store = store
         self._member = member
         self._books = books
@@ -176,7 +177,7 @@ class Escrow:
     async def _follow(self, name: str, snapshot: Snapshot) -> None:
         """Use the document in the snapshot.
 
-        If it is older than the last write of this member, or belongs to another store, it is read anew.
+        If it is older than the last write of this member, or belongs to another store, it is read again.
         """
         key = f"{BUDGETS}{name}"
         seen = snapshot.documents.get(key, Document())
@@ -312,7 +313,7 @@ class Escrow:
         return bool(less)
 
     async def _grow(self, name: str, plan: Mapping[RmId, Holding]) -> None:
-        """Give the core the written slices of the RMs that are still served under the same epoch."""
+        """Apply the written slices in the core, for RMs that are still served under the same epoch."""
         held, has = self._held(), self._books.slices(name)
         more = {
             rm_id: holding.slice

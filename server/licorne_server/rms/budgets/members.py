@@ -35,7 +35,7 @@ PAUSE = 0.25
 
 
 class EngineBooks(Books):
-    """The core behind its engine."""
+    """The `Books` of the core behind its engine."""
 
     def __init__(self, engine: Engine, views: Views, is_known: Callable[[str], bool]) -> None:
         """Start without slices: an RM without one may allocate nothing.
@@ -49,7 +49,7 @@ class EngineBooks(Books):
         self._slices: dict[str, dict[RmId, Resources]] = {}
 
     def uses(self, budget: str) -> Mapping[RmId, Use] | None:
-        """See `Books`. None while the core counts the members of budgets anew."""
+        """See `Books`. None while the core recounts the members of budgets."""
         try:
             report = budget_report(self._views, budget)
         except NotFound:
@@ -60,7 +60,7 @@ class EngineBooks(Books):
         return {rm_id: _use(use, has.get(rm_id, EMPTY)) for rm_id, use in report.rms.items()}
 
     def slices(self, budget: str) -> Mapping[RmId, Resources]:
-        """See `Books`."""
+        """See `Books`. None while the core recounts the members of budgets."""
         return self._slices.get(budget, EMPTY_SLICES)
 
     async def set_slices(self, budget: str, slices: Mapping[RmId, Resources]) -> None:
@@ -70,7 +70,7 @@ class EngineBooks(Books):
             await self._engine.submit(command, is_current=lambda: self._is_known(budget))
 
     def forget(self, rm_id: RmId) -> None:
-        """Take all slices of an RM from the core, ahead of all later commands."""
+        """Remove all slices of an RM from the core, before all later commands."""
         for budget, slices in self._slices.items():
             if slices.pop(rm_id, None) is not None:
                 command = SetBudgetSlices(budget=budget, slices=dict(slices))
@@ -174,7 +174,7 @@ class MemberBudgets(Periodic):
         await super().stop()
 
     def registered(self, rm_id: RmId) -> None:
-        """Note a registration of the RM: under a new epoch it has to get its slices anew."""
+        """Note a registration of the RM: under a new epoch its slices have to be set again."""
         rm = self._rms.find(rm_id)
         if rm is not None and self._epochs.get(rm_id) != rm.epoch:
             self._epochs[rm_id] = rm.epoch

@@ -101,7 +101,7 @@ class Use:
 
 
 def settled(budget: Escrowed, rm_id: RmId, epoch: int, use: Use, living: Collection[RmId]) -> Holding:
-    """The RM's holding as its owner should have it now; `living` RMs have an owner.
+    """The RM's next holding, to be written by its owner; `living` RMs have an owner.
 
     Growth: use beyond the slice is covered first, as far as the rest allows. Then wants are granted in
     the order of their turns, each after those ahead of it. An RM moves to the end of the queue when it
@@ -177,10 +177,10 @@ def _part(
 
 
 def _fair(room: int, needs: Iterable[int], line: Iterable[tuple[int, int, int]]) -> tuple[int, int]:
-    """The fair part of an RM, and the total want of the RMs in the queue that have less than theirs.
+    """The fair share of an RM, and the total want of the RMs in the queue that have less than theirs.
 
-    Of the room small `needs` are met whole, and larger ones in equal parts. The queue has turn, charge
-    and want of each.
+    Small `needs` are met whole, and larger ones get equal parts of the room. The queue has turn, charge and
+    want of each.
     """
     left = sorted(needs)
     for number, need in enumerate(left):
@@ -194,14 +194,14 @@ def _fair(room: int, needs: Iterable[int], line: Iterable[tuple[int, int, int]])
 
 
 def _grant(asked: int, room: int, ahead: int, behind: int) -> int:
-    """The part of `room` that a want gets, after the wants ahead of it were served."""
+    """The part of `room` granted to a want, after the wants ahead of it."""
     room = max(0, room - ahead)
     spare = max(0, room - asked - behind) // SPARE
     return min(asked, room) + spare
 
 
 def _reduced(held: int, kept: int, pressure: int, *, idle: bool) -> int:
-    """The size of a slice that need not grow, while others want `pressure` more than the rest."""
+    """The size of a slice that need not grow, while the wants of others exceed the rest by `pressure`."""
     if held <= kept:
         return held
     if pressure > 0:
@@ -210,7 +210,7 @@ def _reduced(held: int, kept: int, pressure: int, *, idle: bool) -> int:
 
 
 def _said(before: Resources, want: Resources) -> Resources:
-    """The want to publish: the present one, unless the published one is within a factor of two of it."""
+    """The want to publish: the present one, unless the published one is within a factor of two."""
     near = before.keys() == want.keys() and all(want[name] <= before[name] <= 2 * want[name] for name in want)
     return before if near else want
 

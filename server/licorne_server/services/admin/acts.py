@@ -1,8 +1,8 @@
-"""What operators do to the core: their rights, checks of their calls, the commands, and stored marks.
+"""Acts of operators on the core: their rights, checks of their calls, the commands, and stored marks.
 
-Every action of an operator, refused ones included, is logged as one event, with the caller's name
-from its certificate or token. The line is written at any level of the log. Each caller has an
-allowance of such lines, so that no caller crowds out another's.
+Every action of an operator, refused ones included, is logged as one event, with the caller's name from its
+certificate or token. The line is written at any level of the log. Each caller has an allowance of such
+lines, so that no caller displaces another's.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ Answer = TypeVar("Answer", bound=Message | None)
 
 
 def check_message(message: str) -> None:
-    """Check the reason that an operator gives.
+    """Check the reason given by an operator.
 
     Raises:
         CallError: it is too long, or has control characters.
@@ -158,7 +158,7 @@ class Rights:
         Such an RM is not registered now: it was removed, or the server was restarted.
 
         Raises:
-            CallError: there is no such RM, or the caller may not see it.
+            CallError: the RM does not exist, or the caller may not see it.
         """
         self._check(rm_id, context)
         if self._configurations.find(rm_id) is None:
@@ -216,7 +216,7 @@ def _is_said(message: Message, name: str) -> bool:
 
 
 class Acts:
-    """What extensions of the server need to carry out their calls of Admin (`extensions/*/admin.py`)."""
+    """The services for extensions of the server that carry out calls of Admin (`extensions/*/admin.py`)."""
 
     def __init__(
         self, rights: Rights, engine: Engine, rms: Rms, views: Views, configurations: Configurations
@@ -289,7 +289,7 @@ class Acts:
         return OperatorMark(by=by, time=self._engine.now(), message=request.message)
 
     async def carry_out(self, command: Command, wanted: type[T]) -> T:
-        """Have the core handle the command; returns the outcome of the wanted type.
+        """Submit the command to the core; return the outcome of the wanted type.
 
         Raises:
             CallError: the core refused the command.

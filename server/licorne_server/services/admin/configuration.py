@@ -138,10 +138,10 @@ class ConfigurationMethods:
         context: Any,
         wanted: Callable[[], tuple[str, dict[str, Any]]],
     ) -> dict[str, Any]:
-        """Change an RM's configuration; returns the fields of the answer.
+        """Change an RM's configuration; return the fields of the answer.
 
-        `wanted` gives the text and the other fields of the `Change`; it is called when this change has its
-        turn.
+        `wanted` returns the text and the other fields of the `Change`; it is called at the turn of this
+        change.
         """
         problem = comment_problem("comment", request.comment)
         if problem:

@@ -26,7 +26,7 @@ MAX_NAME = 256
 
 
 class Drain(NamedTuple):
-    """A request that a member give its RMs to others."""
+    """A request that a member hands its RMs over to others."""
 
     by: str = ""
     time: float = 0.0
@@ -50,7 +50,7 @@ class MemberMethods:
     """The calls about members; changes are for operators, reads for viewers too."""
 
     def __init__(self, rights: Rights, ownership: Ownership, now: Callable[[], float]) -> None:
-        """Over the members in this one's snapshot of the store; `now` gives the time, in unix seconds."""
+        """Use the members in this member's snapshot of the store; `now` returns the time, in unix seconds."""
         self._rights = rights
         self._ownership = ownership
         self._now = now
@@ -112,7 +112,7 @@ def _named(request: pb.DrainMemberRequest, known: Snapshot) -> str:
     """The name of the member in a request, which may give its id.
 
     Raises:
-        CallError: NOT_FOUND. The drain of a member that is gone can still be cancelled.
+        CallError: NOT_FOUND. The drain of a removed member can still be cancelled.
     """
     for member in known.members.values():
         if request.member in (member.id, member.name):
@@ -123,12 +123,12 @@ def _named(request: pb.DrainMemberRequest, known: Snapshot) -> str:
 
 
 def _wished(wish: bytes | None, before: Document) -> bytes | None:
-    """The document to store: an existing request stays as it is; None to remove it."""
+    """The document to store: an existing request is unchanged; None to remove it."""
     return before.value if wish is not None and before.revision else wish
 
 
 def members_message(known: Snapshot, gone: Mapping[MemberId, Gone]) -> pb.ListMembersResponse:
-    """The list of members with their RMs, of members that are gone, and of RMs without an owner."""
+    """The list of members with their RMs, of removed members, and of RMs without an owner."""
     by_owner: dict[MemberId, list[Record]] = {}
     for _, record in sorted(known.rms.items()):
         by_owner.setdefault(record.owner, []).append(record)

@@ -54,7 +54,7 @@ class OperatorMethods:
 
         `eviction` evicts an RM, whose `configurations` and slices of `budgets` are removed too. `dumps`
         is shared with HTTP: there is one dump at a time. `log_levels` are those requested by RMs;
-        lists of them are made in `time_slices`.
+        lists of them are encoded in `time_slices`.
         """
         self._acts = acts
         self._rights = acts.rights

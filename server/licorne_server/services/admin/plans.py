@@ -1,4 +1,4 @@
-"""What-if plans of a configuration, of a submission and of a start, made on copies."""
+"""What-if plans of a configuration, of a submission and of a start, computed on copies."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -279,7 +279,7 @@ TRIAL_PART = 0.1
 def _plan_start(name: WaitingAskName, scheduler: Scheduler, now: float, spent: Spent) -> bytes:
     """The trials, each in a copy of its own; runs in a copy.
 
-    What a search finds is confirmed in a fresh copy. A node is freed in one search, and added in another.
+    The result of a search is confirmed in a fresh copy. One search frees a node, another adds one.
     """
 
     def search(spent: Spent, *, adds_node: bool) -> StartTrial:
@@ -315,7 +315,7 @@ def _plan_start(name: WaitingAskName, scheduler: Scheduler, now: float, spent: S
 
 
 def _tried(work: Callable[[Spent], StartTrial]) -> pb.PlanStartResponse | str:
-    """The outcome of a trial in a copy of its own, without a trial that has failed; or why there is none."""
+    """The outcome of a trial in a copy of its own without a failed trial, or the reason why there is none."""
 
     def told(spent: Spent) -> bytes:
         try:

@@ -165,7 +165,7 @@ def _priority(cursor: Cursor) -> int:
 
 
 def _placeholders(asks: list[si.Allocation]) -> si.Resource:
-    """The sum of all placeholders, which is the ask of a gang."""
+    """The total of all placeholders, which is the request of a gang."""
     total: Counter[str] = Counter()
     for ask in asks:
         if ask.placeholder:

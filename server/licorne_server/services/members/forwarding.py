@@ -62,7 +62,7 @@ Merge = Callable[[Any, Sequence[Any]], Message]
 
 
 class Route(NamedTuple):
-    """How a method finds the member that answers it."""
+    """The way in which a method finds the member that answers it."""
 
     request: type[Message]
     answer: type[Message]
@@ -100,7 +100,7 @@ def page_of_all(field: str, most: int, usual: int, request: Any, answers: Sequen
 
 
 def _partitions(_: Any, answers: Sequence[state_pb2.ListPartitionsResponse]) -> Message:
-    """Partitions in order of their RMs' ids, those of one RM in its owner's order."""
+    """Partitions in order of their RMs' ids; those of one RM in the order of its owner."""
     by_rm: dict[str, dict[str, state_pb2.Partition]] = {}
     for answer in answers:
         seen = set(by_rm)
@@ -145,7 +145,7 @@ _NAMING = ("rm_id", "partition", "compare_rm_id")
 
 
 def _routes(service: ServiceDescriptor) -> Iterator[tuple[str, Route]]:
-    """The routes of a service, by path. This server answers methods that name no RM and are not merged."""
+    """The routes of a service, by path, without methods that this server answers itself."""
     for method in service.methods:
         merge, fields = MERGES.get(method.name), method.input_type.fields_by_name
         field = next((name for name in _NAMING if name in fields and method.name not in OF_ALL), "")
@@ -189,7 +189,7 @@ class Names:
         return pb.ResolveResponse(rm_id=self.first(request.partition, context))
 
     def first(self, partition: str, context: Any) -> str:
-        """The first RM id of this server, of those with the partition that the caller may see.
+        """The first RM id of this server with the partition, among those that the caller may see.
 
         An empty partition name stands for any. Empty if there is no such RM.
         """
@@ -210,7 +210,7 @@ class Forwarding(grpc.aio.ServerInterceptor):
     """Passes each call to the member that can answer it."""
 
     def __init__(self, ownership: Ownership, passing: Passing, names: Names) -> None:
-        """`ownership` gives the owners of RMs, and `passing` calls them."""
+        """`ownership` has the owners of RMs, and `passing` calls them."""
         self._ownership = ownership
         self._passing = passing
         self.names = names
@@ -278,7 +278,7 @@ class Forwarding(grpc.aio.ServerInterceptor):
         return rm_id
 
     async def first(self, partition: str, context: Any) -> str:
-        """The first RM id of all members, of those that the caller may see.
+        """The first RM id of all members, among those that the caller may see.
 
         Raises:
             CallError: UNAVAILABLE, a member that may have it does not answer.

@@ -60,7 +60,7 @@ class MemberCalls:
     def __init__(
         self, settings: Settings, ownership: Ownership, access: Access, rms: Rms, views: Views
     ) -> None:
-        """Pass calls on: `access` authenticates their callers, and `ownership` gives the owners."""
+        """Pass calls on: `access` authenticates their callers, and `ownership` has the owners."""
         self._ownership = ownership
         self._rms = rms
         self._secret = Secret()
@@ -117,7 +117,7 @@ class MemberCalls:
         return self.passing.reading(member, READ, request.SerializeToString(), context, rm_id)
 
     async def first_rm(self, partition: str) -> str:
-        """The first RM id of all members, of RMs with a partition of that bare name; empty if there is none.
+        """The first RM id of all members with a partition of that bare name; empty if there is none.
 
         An empty name stands for any partition.
 

@@ -1,8 +1,8 @@
 """Calls packed into one stream: one end of the stream between two members.
 
-A message of the stream has all queued frames, up to a bound in bytes. In a rush, with frames close
-behind each other, the frames of a moment are gathered: gRPC delivers messages one by one, so that few
-would wait. Otherwise a frame is sent at once.
+A message of the stream has all queued frames, up to a bound in bytes. In a burst of frames, those of a
+moment are gathered: gRPC delivers messages one by one, so that few would wait. Otherwise a frame is sent at
+once.
 
 Each direction of a call has a window of bytes, which grows as its reader takes messages. So the stream
 itself is always read, a slow reader stops its own call alone, and the backlog is bounded at both ends.
@@ -242,7 +242,7 @@ class PackedStream:
         write: Callable[[bytes], Awaitable[None]],
         opened: Callable[[PackedCall, pb.Open], None] | None = None,
     ) -> None:
-        """Over a stream of bytes, whose `read` gives None at its end.
+        """Pack calls into a stream of bytes, whose `read` returns None at its end.
 
         `opened` is called with each call of the other side; without it the other side may begin none.
         """
@@ -278,7 +278,7 @@ class PackedStream:
         return call
 
     def put(self, frame: pb.Frame) -> None:
-        """Queue a frame of a call, after those of the call that wait."""
+        """Queue a frame of a call, after the call's waiting frames."""
         if not self._over:
             self._put.append(self._loop.time())
             self._waiting.put(frame.call, delimited(_FRAMES, frame.SerializeToString()))
@@ -364,7 +364,7 @@ class PackedStream:
                 await self._news.wait()
 
     async def _gather(self) -> None:
-        """Wait a moment in a rush for more frames to join those that wait."""
+        """Wait a moment during a burst, so that more frames are queued."""
         if self._put[-1] - self._put[0] >= RUSH_SECONDS or self._waiting.size >= ENOUGH:
             return
         pause = self._wrote + GATHER_SECONDS - self._loop.time()

@@ -175,7 +175,7 @@ class Passing:
     def __init__(
         self, ownership: Ownership, access: Access, credentials: Credentials, secret: Secret
     ) -> None:
-        """Start unconnected. `ownership` gives the owners of RMs, `access` identifies callers.
+        """Start unconnected. `ownership` has the owners of RMs, `access` identifies callers.
 
         The `secret` has to be set before the first call.
         """
@@ -209,7 +209,7 @@ class Passing:
             await connection.stop()
 
     async def call(self, member: Member, method: str, raw: bytes, context: Any, rm_id: str = "") -> bytes:
-        """The answer of another member to a unary call; `rm_id` names the RM for which it is asked, if any.
+        """The answer of another member to a unary call; `rm_id` names the RM of the call, if any.
 
         Raises:
             CallError: the status of its answer, or UNAVAILABLE without an answer.
@@ -327,7 +327,7 @@ class Passing:
             call.finish(CANCELLED)
 
     async def _follow(self) -> None:
-        """End calls whose records have changed, and connections to members that are gone."""
+        """End calls whose records have changed, and connections to removed members."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             try:

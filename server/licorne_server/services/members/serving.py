@@ -49,7 +49,7 @@ class PassedContext(Context, PassedOn):
         self._call = call
 
     def when_leaving(self, leave: Callable[[str, float], object]) -> None:
-        """See `PassedOn`; called at once if the other member has asked to leave already."""
+        """See `PassedOn`; called at once if the other member has already asked to leave."""
 
         def asked(leaving: asyncio.Future[pb.Leave]) -> None:
             wish = leaving.result()
@@ -184,7 +184,7 @@ class MembersService:
 
 
 class InnerContext(Context, Authenticated):
-    """The context of such a call, as far as unary handlers use that of grpc.aio."""
+    """The context of a passed call, with the part of grpc.aio's interface that unary handlers use."""
 
     def __init__(self, caller: Caller, address: str) -> None:
         """`address` is the caller's, as gRPC writes it."""
@@ -204,7 +204,7 @@ class InnerCalls:
     """Carries out unary calls of the services of this server."""
 
     def __init__(self) -> None:
-        """No call is carried out before `open`."""
+        """Create it closed: no call is carried out before `open`."""
         self._find: Callable[[Details], Awaitable[Any]] | None = None
 
     def open(

@@ -42,7 +42,7 @@ class Change:
 class Applied:
     """Result of a change.
 
-    `changed` is False if the configuration was in force already. `persistent`: the revision in force
+    `changed` is False if the configuration was in force already. With `persistent` the revision in force
     survives a restart. For an RM that is not `registered` it comes into force at registration.
     """
 
@@ -67,7 +67,7 @@ class Applier:
         self._run_to_completion = RunToCompletion("configuration")
 
     async def stop(self) -> None:
-        """Wait for the end of changes under way."""
+        """Wait for the end of running changes."""
         await self._run_to_completion.stop()
 
     def check_base(self, rm_id: str, base: int) -> None:

@@ -23,7 +23,7 @@ INTERVAL = 2.0
 
 
 class DefaultFileError(Exception):
-    """Unusable default file; `problems` are those of its text, if it could be read."""
+    """Unusable default file; `problems` are those of its text, if it was readable."""
 
     def __init__(self, reason: str, problems: tuple[Problem, ...] = ()) -> None:
         """`reason` names the file."""
@@ -88,7 +88,7 @@ async def watch_file(
 ) -> None:
     """Call `changed` once two checks in a row have found the same new content; `text` is the present one.
 
-    So a half-written file is not read, and an unusable file is reported once for each content.
+    So a half-written file is not used, and an unusable file is reported once for each content.
     Links are followed, as their target may change.
     """
     due = asyncio.Event()

@@ -125,8 +125,8 @@ class Unusable(NamedTuple):
 class Configurations:
     """Revisions of all RMs.
 
-    A change of an RM's configuration is announced by `expecting`. The new revision counts once it is
-    in force in the core. So a reader never sees a revision whose text is not in force.
+    A change of an RM's configuration is announced by `expecting`. The new revision is listed once it is in
+    force in the core, so a reader never sees a revision whose text is not in force.
     """
 
     default: "Default"
@@ -142,7 +142,7 @@ class Configurations:
     ) -> None:
         """Start without RMs; `start` loads stored revisions.
 
-        `epoch` gives the epoch of an RM that is served here, or 0.
+        `epoch` returns the epoch of an RM that is served here, or 0.
         """
         self.default = default
         self.documents = documents
@@ -174,7 +174,7 @@ class Configurations:
         return self._of.get(RmId(rm_id))
 
     def get(self, rm_id: str) -> Revisions:
-        """Revisions of a known RM, registered or not."""
+        """Revisions of an RM, registered or not."""
         return self._of[RmId(rm_id)]
 
     async def fetch(self, rm_id: RmId) -> None:
@@ -197,7 +197,7 @@ class Configurations:
             self.gone(rm_id)
 
     def goes_on(self, rm_id: RmId, text: str) -> Revision | None:
-        """Applied revision that stays in force if the RM registers with the text; None for none."""
+        """Applied revision that remains in force if the RM registers with the text; None for none."""
         revisions = self._of.get(rm_id)
         return revisions.current if revisions is not None and revisions.goes_on(text) else None
 
@@ -257,7 +257,7 @@ class Configurations:
         """Revisions after a change to the configuration, with an extra one unless `extra` is empty.
 
         Without a difference there is no new revision. Applying the configuration in force counts as a
-        difference: it then stays in force whatever the RM sends later.
+        difference: it then remains in force whatever the RM sends later.
         """
         current = before.current
         extra = extra or current.extra

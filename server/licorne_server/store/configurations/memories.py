@@ -49,7 +49,7 @@ class Memories(Periodic):
         time_slices: TimeSlices,
         epoch: Callable[[RmId], int],
     ) -> None:
-        """Start without RMs. `epoch` gives the epoch of an RM that is served here, or 0."""
+        """Start without RMs. `epoch` returns the epoch of an RM that is served here, or 0."""
         super().__init__("memories", clock, LEAST_SECONDS)
         self._views = views
         self.stored = Owned(configurations.documents, MemoryForm(), epoch)
@@ -87,7 +87,7 @@ class Memories(Periodic):
         return self._clock.now() + await self.flush()
 
     async def flush(self) -> float:
-        """Write what has changed; returns the seconds until the next time."""
+        """Write the changes; return the seconds until the next write."""
         shortest = FLUSH_SECONDS / PART_OF_LIFE
         for rm_id, _, _ in self._views.registrations():
             if not self._epoch(rm_id):
@@ -126,7 +126,7 @@ class MemoryForm(Form[KeptByPartition]):
     what = "usage"
 
     def encode(self, rm_id: RmId, value: KeptByPartition, largest: int) -> bytes:
-        """If it is too large the least recently changed accounts are left out, those that stop asks last."""
+        """Encode the state, without the least recently changed accounts if it is too large."""
         lists: dict[str, list[list[Any]]] = {}
         for of, form in kept_forms().items():
             lists[form.name] = [

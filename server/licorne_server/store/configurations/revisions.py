@@ -181,7 +181,7 @@ class Revisions:
 
     @property
     def is_applied(self) -> bool:
-        """True if the revision in force was applied, and stays until it is replaced."""
+        """True if the revision in force was applied, and remains until it is replaced."""
         return bool(self.kept) and self.current.source in APPLIED
 
     @property
@@ -210,11 +210,11 @@ class Revisions:
         return self if other is None or other.marks == self.marks else replace(self, marks=other.marks)
 
     def goes_on(self, text: str) -> bool:
-        """True if an applied configuration stays in force when the RM registers with this text."""
+        """True if an applied configuration remains in force when the RM registers with this text."""
         return self.is_applied and text in ("", self.said, self.current.text)
 
     def extra_after(self, extra: str) -> str:
-        """Extra configuration in force if an applied one stays in force and the RM sends `extra`."""
+        """Extra configuration in force if an applied one remains in force and the RM sends `extra`."""
         return self.current.extra if extra in ("", self.said_extra) else extra
 
     def saying(self, text: str, extra: str = "") -> "Revisions":

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Origin(NamedTuple):
-    """Origin of a job: a peer, and a purpose, which is an RM or a kind of question.
+    """Origin of a job: a peer, and a purpose, which is an RM or a kind of request.
 
     One job may wait for each `purpose` of a peer; any number for an empty purpose.
     """
@@ -131,7 +131,7 @@ class ConfigThread:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self) -> None:
-        """Begin the next job, unless one is under way."""
+        """Begin the next job, unless one is running."""
         if self._busy or self._stopped or not self._waiting.size:
             return
         self._busy = True

@@ -27,7 +27,7 @@ RETRY_END = 1.0
 
 
 class Holdings:
-    """RMs served here, under claims of this member. Code that takes, gives or drops an RM holds its lock."""
+    """RMs served here, under claims of this member. Code that changes an entry holds the RM's lock."""
 
     def __init__(self, lost: End, handed_over: End) -> None:
         """Start without RMs. `lost` and `handed_over` are `Ownership.on_lost` and `Ownership.on_handover`."""

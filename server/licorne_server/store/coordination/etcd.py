@@ -8,9 +8,9 @@ Keys, below the prefix of the deployment; ids and keys of documents are percent-
 - `documents/KEY`: any other document.
 
 A renewal counts only if the leader that has renewed the lease was the leader afterwards: a leader that was
-deposed meanwhile without noticing renews a lease that its successor may let end. A linearizable
-read after the renewal proves that, by the term in both answers. The same transaction reads the member's
-own key, and writes it if there is something to publish.
+deposed meanwhile without noticing renews a lease that its successor may let end. A linearizable read after
+the renewal proves that, by the term in both answers. The same transaction reads the member's own key, and
+writes it if there is news to publish.
 
 Revisions start anew in a store that was wiped or restored, so an equal revision proves little. A record
 is therefore read before it is replaced. A wipe between the two removes the member's own key, on which

@@ -1,7 +1,7 @@
 """Snapshots of the store in etcd: all keys below three prefixes, read in pages at one revision.
 
-A watch only brings the next read forward. So changes that it misses are found by the read a few seconds
-later.
+A watch only makes the next read earlier. Changes that it misses are found by the next regular read, a few
+seconds later.
 """
 
 import asyncio
@@ -159,7 +159,7 @@ class SnapshotReader:
         return self._snapshot()
 
     async def sweep(self) -> None:
-        """Remove some of the records without an owner, if there are too many and they have not changed.
+        """Remove some of the records without an owner, if there are too many and they are unchanged.
 
         Raises:
             StoreError: etcd does not answer.

@@ -37,9 +37,9 @@ class Load:
         cpu: Callable[[], float],
         elapsed: Callable[[], float],
     ) -> None:
-        """`worked` gives the engine's seconds for each RM since the start, `cpu` those of the process.
+        """`worked` returns the engine's seconds for each RM since the start, `cpu` those of the process.
 
-        `elapsed` gives seconds of a monotonic clock.
+        `elapsed` returns seconds of a monotonic clock.
         """
         self._worked, self._cpu, self._elapsed = worked, cpu, elapsed
         self._time, self._used = elapsed(), cpu()
@@ -82,7 +82,7 @@ def open_store(options: Coordination) -> Store:
 def ownership_of(
     settings: Settings, version: str, now: Callable[[], float], worked: Callable[[], Mapping[RmId, float]]
 ) -> Ownership:
-    """Make the ownership of RMs by this server, which has yet to start.
+    """Create the ownership of RMs by this server; it is not started yet.
 
     `now` gives unix seconds, and `worked` the engine's seconds of work for each RM.
 

@@ -191,9 +191,9 @@ class Lease:
             await self.leave()
 
     async def leave(self) -> None:
-        """End the lease, if the store answers; it ends by itself otherwise.
+        """End the lease, if the store answers; otherwise it expires.
 
-        Others read of a member that drains before it is gone, so that nobody misses it.
+        A draining member is marked before it leaves, so that its absence is not reported.
         """
         self._until = -inf
         try:

@@ -77,7 +77,7 @@ def snapshot_message(snapshot: Snapshot, changes: int, known: int) -> pb.Snapsho
 
 
 def snapshot_of(message: pb.Snapshot, known: Mapping[str, Document]) -> Snapshot:
-    """Read a snapshot from a message; omitted documents are taken from `known`."""
+    """Decode a snapshot from a message; omitted documents are copied from `known`."""
     return Snapshot(
         members={MemberId(member.id): member_of(member) for member in message.members},
         rms={RmId(owned.rm_id): owned_of(owned) for owned in message.rms},
@@ -143,7 +143,7 @@ class LocalStore(Store):
         return owned_of(await self._call("Claim", claim, pb.Owned))
 
     async def release(self, owned: Ownership) -> Ownership:
-        """Remove the owner of an RM of this member; the epoch stays."""
+        """Remove the owner of an RM of this member; the epoch is retained."""
         release = pb.Release(by=self._me, owned=owned_message(owned))
         return owned_of(await self._call("Release", release, pb.Owned))
 
@@ -187,7 +187,7 @@ class LocalStore(Store):
         await self._call("Discard", pb.Key(key=key), pb.Nothing, DISK_TIMEOUT)
 
     async def evict(self, member: MemberId) -> None:
-        """End the lease of a member that is known to be dead."""
+        """End the lease of a member that has certainly died."""
         await self._call("End", pb.End(member=member), pb.Nothing)
 
     async def close(self) -> None:

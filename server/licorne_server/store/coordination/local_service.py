@@ -132,7 +132,7 @@ class Records:
         return self._set(claimed(rm_id, owner, record, at_least, by, now))
 
     def release(self, by: MemberId, owned: Ownership) -> Ownership:
-        """Remove the owner of an RM of the member `by`; the epoch stays.
+        """Remove the owner of an RM of the member `by`; the epoch is retained.
 
         Raises:
             Conflict: the record has changed, or belongs to another member.

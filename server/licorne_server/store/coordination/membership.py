@@ -39,8 +39,9 @@ class Membership(Ownership):
         *,
         renew: float = 1.0,
     ) -> None:
-        """`me` is published under new ids. `load` gives the CPU of each RM that is served
-        here over the last minutes, in cores. The lease is the store's, `renew` is in seconds."""
+        """`me` is published under new ids. `load` returns the CPU of each RM that is served here over the
+        last minutes, in cores. The lease is the store's, `renew` is in seconds.
+        """
         self.store: Store = store
         self._call = Calls(store)
         self._holdings = Holdings(self._lost, self._handed_over)
@@ -144,7 +145,7 @@ class Membership(Ownership):
         return self._lease.problem
 
     def counts(self) -> Counts:
-        """What this member has done so far."""
+        """Counters of this member's actions."""
         return self._lease.counts
 
     def _heed(self, snapshot: Snapshot) -> None:

@@ -1,10 +1,10 @@
 """Voluntary moves of RMs: for balance, and away from a member that drains.
 
 The order of a move is: hold and drain the RM (`Ownership.on_handover`), claim it for its new owner, and
-only then redirect it, when it reconnects. For balance one RM moves at a time in the deployment, and
-with pauses, so that the loads show the effect of the last move. A shared document under
-compare-and-set is the guard; it counts while the lease of its holder lives. A drain needs no guard: it
-moves the RMs of one member, one by one.
+only then redirect it, when it reconnects. For balance one RM moves at a time in the deployment, and with
+pauses, so that the loads show the effect of the last move. A shared document under compare-and-set is the
+guard; it is valid while the lease of its holder lasts. A drain needs no guard: it moves the RMs of one
+member, one by one.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class Guard:
 
     @classmethod
     def read(cls, document: Document) -> "Guard":
-        """Read the guard in a document; an empty one if there is none, or it is damaged."""
+        """Decode the guard in a document; an empty one if the document is missing or damaged."""
         try:
             parts = json.loads(document.value or b"{}")
             rms = {str(rm): float(moved) for rm, moved in dict(parts.get("rms", {})).items()}
@@ -78,7 +78,7 @@ class Guard:
 
 
 class Moves:
-    """Gives RMs of this member away."""
+    """Moves RMs of this member to others."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Moves:
         holdings: Holdings,
         claiming: Claiming,
     ) -> None:
-        """Move no RMs before `run`."""
+        """Create it without a move before `run`."""
         self._store = store
         self._call = Calls(store)
         self._clock = clock
@@ -175,9 +175,9 @@ class Moves:
                 return
 
     async def _free(self) -> None:
-        """Leave RMs without an owner that belong to members which nobody misses; one member does so for all.
+        """Remove the owners of RMs whose member has left without being missed; one member does so for all.
 
-        An RM is claimed for that, which only succeeds while its owner has no lease. It gets an owner when it
+        The RM is claimed first, which only succeeds while its owner has no lease. It gets an owner when it
         connects.
         """
         snapshot, me, before = self._snapshots.latest, self._lease.me, self._clock.unix() - FREE_SECONDS

@@ -141,7 +141,7 @@ class Alone(Ownership):
         return True
 
     async def take(self, rm_id: RmId, named: int = 0) -> int | Member:
-        """The epoch of the RM, which stays the same unless the RM names a higher one."""
+        """The epoch of the RM, which is unchanged unless the RM names a higher one."""
         check_epoch(named)
         epoch = self.epoch(rm_id)
         if named > epoch:

@@ -1,8 +1,8 @@
 """Chooses the member for an RM, and the next move for balance.
 
-An RM is assigned to a member by weighted rendezvous hashing: each member draws a number from the RM and its
-own address, and the lowest wins. So when a member leaves, only its own RMs move. The
-weight is the free part of a core of the member, as one member decides on one core.
+An RM is assigned to a member by weighted rendezvous hashing: each member derives a number from the RM and
+its own address, and the lowest wins. So when a member leaves, only its own RMs move. The weight is the free
+part of a core of the member, as one member decides on one core.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ LONGEST_TOLD = 260
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """An RM and the member to which it should go."""
+    """An RM and its new member."""
 
     rm_id: RmId
     target: Member
@@ -94,11 +94,11 @@ def load_of(member: Member) -> float:
 def next_move(
     members: Iterable[Member], mine: MemberId, movable: Mapping[RmId, float], now: float
 ) -> Move | None:
-    """The RM that the member `mine` should give away; None unless it has the highest load.
+    """The RM that the member `mine` should move away; None unless it has the highest load.
 
-    It is the largest useful move to the least loaded member. All useful moves together must
-    lower the higher load of the two by enough. `movable` are the RMs of this member, each
-    with the unix time of the last move.
+    It is the largest useful move to the least loaded member. All useful moves together must lower the
+    higher load of the two by enough. `movable` are the RMs of this member, each with the unix time of the
+    last move.
     """
     loads = {member.id: (load_of(member), member.id, member) for member in members}
     if mine not in loads or len(loads) < 2:

@@ -23,7 +23,7 @@ class Reach:
     """
 
     def __init__(self, lease: float, now: Callable[[], float]) -> None:
-        """`lease` is in seconds; `now` gives seconds of a monotonic clock."""
+        """`lease` is in seconds; `now` returns seconds of a monotonic clock."""
         self._lease = lease
         self._now = now
         self._probes: dict[str, asyncio.Task[bool]] = {}

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Unreadable(ValueError):
-    """Not a record, or one of a newer format; the text says why."""
+    """Not a record, or one of a newer format; the text gives the reason."""
 
 
 def write_member(member: Member) -> bytes:

@@ -1,7 +1,7 @@
 """Snapshots of the store: the last one, and reads that begin after a request.
 
-A snapshot may be outdated. So it decides nothing alone: a claim is refused by the store if what it
-assumes does not hold, and before a member redirects an RM it reads a new snapshot.
+A snapshot may be outdated, so no decision depends on it alone: the store refuses a claim whose assumptions
+do not hold, and a member reads a new snapshot before it redirects an RM.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class Snapshots:
     """Follows the store, and reads it on demand."""
 
     def __init__(self, store: Store, read: Callable[[Snapshot], None], unix: Callable[[], float]) -> None:
-        """`read` is called with each snapshot, after `latest` was set; `unix` gives unix seconds."""
+        """`read` is called with each snapshot, after `latest` was set; `unix` returns unix seconds."""
         self._store = store
         self._call = Calls(store)
         self._read = read
@@ -91,7 +91,7 @@ class Snapshots:
         self._read(snapshot)
 
     def _miss(self, before: Snapshot, snapshot: Snapshot) -> None:
-        """Note which members are gone, and which of them are missed."""
+        """Note which members have disappeared, and which of them unexpectedly."""
         now, owners = self._unix(), {record.owner for record in snapshot.rms.values() if record.owner}
         back = {member.name for member in snapshot.members.values()}
         was = dict(self.gone)
@@ -128,8 +128,8 @@ def newer(first: Ownership | None, second: Ownership | None) -> Ownership | None
 
 
 def is_taken(served: Ownership, record: Ownership) -> bool:
-    """True if `record` has taken the RM away from the owner of `served`.
+    """True if `record` has transferred the RM from the owner of `served` to another one.
 
-    A record of a lower epoch is older. A record with the same owner comes from that owner's claim.
+    A record of a lower epoch is older. A record with the same owner is that of the owner's claim.
     """
     return record.owner != served.owner and record.epoch >= served.epoch

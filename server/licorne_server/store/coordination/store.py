@@ -106,7 +106,7 @@ class Store(Documents):
 
     @abstractmethod
     async def leave(self) -> None:
-        """End the member's lease; others may take its RMs at once."""
+        """End the member's lease; others may claim its RMs at once."""
 
     @abstractmethod
     async def claim(self, rm_id: RmId, owner: MemberId, seen: Ownership | None, at_least: int) -> Ownership:
@@ -123,7 +123,7 @@ class Store(Documents):
 
     @abstractmethod
     async def release(self, owned: Ownership) -> Ownership:
-        """Remove the owner of an RM of this member; the epoch stays.
+        """Remove the owner of an RM of this member; the epoch is retained.
 
         Raises:
             Conflict: the record has changed.
@@ -137,7 +137,7 @@ class Store(Documents):
         """
 
     async def evict(self, member: MemberId) -> None:
-        """End the lease of another member, known to be dead. Only a supervisor can know that."""
+        """End the lease of another member that has certainly died. Only a supervisor can be certain."""
         raise NotImplementedError
 
     @abstractmethod

@@ -67,7 +67,7 @@ class Disk:
         Unused contents, left by a killed server, are removed.
 
         Raises:
-            SettingsError: the directory is unusable or damaged, or another server uses it.
+            SettingsError: the directory is unusable, damaged, or used by another server.
         """
         try:
             self._path.mkdir(OURS_ONLY, parents=True, exist_ok=True)
@@ -96,7 +96,9 @@ class Disk:
         self._lock.release()
 
     def prepare(self, name: str, value: bytes) -> None:
-        """Write a content beside the present one; a `write` of it then needs hardly more room on the disk."""
+        """Write a content beside the present one; its later `write` then needs hardly more room on the
+        disk.
+        """
         with self._transaction() as database:
             _content(database, name, value)
         self._prepared.add(name)
@@ -191,7 +193,7 @@ class Disk:
 
 
 class _Damaged(Exception):
-    """The content of the database is not what was written; the text names the damage."""
+    """The content of the database differs from what was written; the text names the damage."""
 
 
 def _connect(file: Path) -> sqlite3.Connection:

@@ -30,7 +30,7 @@ class TooLarge(StoreError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A document and the revision of its key, for compare-and-set; revision 0: there is none."""
+    """A document and the revision of its key, for compare-and-set; revision 0 for none."""
 
     value: bytes = b""
     revision: int = 0
@@ -42,15 +42,13 @@ class Documents(ABC):
     What every backend promises:
 
     - Durability: a write that has returned is seen by every later reader. If the documents are
-      `persistent`, it is also there after a kill of all processes. An interrupted write has been done
-      completely or not at all.
-    - Order: the writes of a key follow one another, and their revisions never repeat.
-    - Conflict: of two writes of the same revision one succeeds, and the other raises `Conflict`.
-    - Size: a value has up to `largest` bytes. Anything larger raises `TooLarge` before it is sent.
-    - Failure: whatever a disk or a network does, the event loop is not blocked, and the call raises
-    StoreError. The
-      document is unchanged, unless an answer was lost. A cancelled call may have been carried out.
-    - Shutdown: `close` waits for writes that have begun. Later calls raise StoreError.
+    `persistent`, it also survives a kill of all processes. An interrupted write has been done   completely
+    or not at all. - Order: the writes of a key follow one another, and their revisions never repeat. -
+    Conflict: of two writes of the same revision one succeeds, and the other raises `Conflict`. - Size: a
+    value has up to `largest` bytes. Anything larger raises `TooLarge` before it is sent. - Failure:
+    whatever a disk or a network does, the event loop is not blocked, and the call raises StoreError. The
+    document is unchanged, unless an answer was lost. A cancelled call may have been carried out. -
+    Shutdown: `close` waits for writes that have begun. Later calls raise StoreError.
     """
 
     persistent: bool = True

@@ -30,12 +30,12 @@ def headed(content: bytes, epoch: int) -> bytes:
 
 
 def content_of(value: bytes) -> bytes:
-    """The content of a document; of one without such a line, the whole document."""
+    """The content of a document: the part after the epoch line, or the whole document without one."""
     return value.partition(b"\n")[2] if value.startswith(_MARK) else value
 
 
 def epoch_of(document: Document) -> int:
-    """The epoch of the owner that has written the document; 0 without such a line."""
+    """The epoch of the owner that has written the document; 0 without an epoch line."""
     number = document.value.partition(b"\n")[0].removeprefix(_MARK)
     is_said = document.value.startswith(_MARK) and number.isdigit() and len(number) <= _DIGITS
     return int(number) if is_said else 0
@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 
 class Damaged(Exception):
-    """A document that its owner cannot read; the text says why."""
+    """A document that its owner cannot read; the text gives the reason."""
 
 
 class AnotherOwner(Conflict):
@@ -80,7 +80,7 @@ class Form(ABC, Generic[T]):
         """Encode a value in at most `largest` bytes: the least important parts are left out.
 
         Raises:
-            StoreError: the rest is still too large.
+            StoreError: the remainder is still too large.
         """
 
     @abstractmethod
@@ -127,7 +127,7 @@ class Owned(Generic[T]):
     """The documents of one form, of the RMs that this server owns. Writes of an RM are in order."""
 
     def __init__(self, documents: Documents, form: Form[T], epoch: Callable[[RmId], int]) -> None:
-        """`epoch` gives the epoch of an RM that is served here, or 0."""
+        """`epoch` returns the epoch of an RM that is served here, or 0."""
         self.documents = documents
         self._form = form
         self._epoch = epoch
@@ -176,7 +176,7 @@ class Owned(Generic[T]):
         """Write the value beside the present one, for `commit`, which then needs no more room on a disk.
 
         Raises:
-            StoreError: it cannot be stored, or the RM has another owner. The stored value stays.
+            StoreError: it cannot be stored, or the RM has another owner. The stored value is unchanged.
         """
         content = await self._encoded(rm_id, value)
         # A write under way must not come between the two steps.

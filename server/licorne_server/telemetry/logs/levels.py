@@ -123,14 +123,14 @@ _BY_LAST = {name.rpartition(".")[2]: name for name in reversed(NAMES)}
 
 
 def takes_level(name: str) -> bool:
-    """True if the name may have a level; the empty name stands for all unnamed loggers."""
+    """True if the name may have a level; the empty name stands for all lines without a logger."""
     return not name or (name in _KNOWN and name != AUDIT)
 
 
 def level_problem(name: str, level: str) -> str:
     """The problem with setting or clearing the level of a name; empty for none.
 
-    An unknown name is compared with the known ones, which takes up to a millisecond.
+    An unknown name is compared with all names, which takes up to a millisecond.
     """
     if name == AUDIT and level:
         return f"logger {AUDIT} has no level: all its lines are written"

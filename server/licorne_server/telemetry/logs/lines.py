@@ -58,7 +58,7 @@ class _Bucket:
     seen: float
 
     def fill(self, now: float) -> float:
-        """Refill with time; returns the lines left."""
+        """Refill with time; return the remaining lines."""
         burst, per_second = self.allowance
         self.left = min(burst, self.left + (now - self.seen) * per_second)
         self.seen = now
@@ -69,7 +69,7 @@ class Limits:
     """The allowances of all kinds of lines. Any thread may call any method."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """`now` gives monotonic seconds."""
+        """`now` returns monotonic seconds."""
         self._now = now
         self._lock = threading.RLock()
         self._kinds: dict[str, _Bucket] = {}
@@ -266,7 +266,7 @@ class _Fitting:
         self._left = room
 
     def fit(self, value: Any, depth: int = 0) -> Any:
-        """The value, with texts cut and entries left out if the room is used up."""
+        """The value, with texts cut and entries left out once the room is used up."""
         self._left -= VALUE_COST
         if isinstance(value, str):
             return self._text(value)

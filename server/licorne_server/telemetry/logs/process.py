@@ -109,9 +109,9 @@ def set_up(
     write: Callable[[str], None] | None = None,
     write_audit: Callable[[str], None] | None = None,
 ) -> None:
-    """Send the server's own lines of the level and above to `write`; by default to stderr.
+    """Send the server's own lines of the level and above to `write`, by default to stderr.
 
-    `write_audit` takes the lines of operators' requests; by default it is `write`.
+    `write_audit` receives the lines of operators' requests; by default it is `write`.
     """
     usual = write or _to_stderr
     audit = write_audit or usual

@@ -100,7 +100,7 @@ class Writer:
         self._drops.add(ALL, reason)
 
     def close(self, seconds: float) -> None:
-        """Take no more lines, and wait at most `seconds` for queued lines."""
+        """Accept no more lines, and wait at most `seconds` for queued lines."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -148,7 +148,7 @@ class Writer:
         return None
 
     def _write_some(self, fd: int, data: memoryview) -> memoryview:
-        """Write as much as the system takes now; returns the remaining data."""
+        """Write as much as the system accepts now; return the remaining data."""
         while True:
             try:
                 return data[os.write(fd, data) :]

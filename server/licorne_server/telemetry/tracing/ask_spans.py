@@ -85,7 +85,7 @@ class AskSpans:
     """Followed asks: sampled asks with open spans, by RM, in bounded number."""
 
     def __init__(self, spans: Spans, counts: TraceCounts, stands: Stands) -> None:
-        """Start without asks. `stands` gives queue and blocker of an ask."""
+        """Start without asks. `stands` returns queue and blocker of an ask."""
         self._spans = spans
         self._counts = counts
         self._stands = stands
@@ -192,7 +192,7 @@ class AskSpans:
         self._end(rm_id, key, GONE)
 
     def forget(self, rm_id: RmId) -> None:
-        """End all asks of an RM that was removed or registers anew."""
+        """End all asks of an RM that was removed or registers again."""
         for key in list(self.of(rm_id)):
             self._end(rm_id, key, UNREGISTERED)
 
@@ -299,7 +299,7 @@ class Looking:
     ) -> None:
         """Nothing runs before `start`.
 
-        `stands` gives the blocker of an ask. Spans of asks that left the core are ended. `on_defect` is
+        `stands` returns the blocker of an ask. Spans of asks that left the core are ended. `on_defect` is
         called in the handler of an exception that ends this task.
         """
         self._asks = asks

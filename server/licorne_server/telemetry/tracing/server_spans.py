@@ -120,7 +120,7 @@ class ServerSpans:
             self._spans.end(span)
 
     def forget(self, rm_id: RmId) -> None:
-        """End, with an error, an unfinished replay of an RM that was removed or registers anew."""
+        """End, with an error, an unfinished replay of an RM that was removed or registers again."""
         self._registered.pop(rm_id, None)
         span = self._replays.pop(rm_id, None)
         if span is not None:

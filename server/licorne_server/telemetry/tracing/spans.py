@@ -50,7 +50,7 @@ class Span:
         attributes: dict[str, Value],
         links: Sequence["Span"] = (),
     ) -> None:
-        """Begin a span at `time`, below `parent`, or at the root of a trace with None."""
+        """Begin a span at `time`, with `parent`, or with None at the root of a trace."""
         self.name = name
         self.time = time
         self.parent = parent
@@ -90,9 +90,9 @@ class Spans:
         sample: float,
         draw: Callable[[], float] = random,
     ) -> None:
-        """Pass ended spans to `take`. `now` gives unix seconds.
+        """Pass ended spans to `take`. `now` returns unix seconds.
 
-        `sample` is the share of work traced without a caller's decision. `draw` gives random numbers
+        `sample` is the fraction of work traced without a caller's decision. `draw` returns random numbers
         from 0 up to, not including, 1.
         """
         self._take = take

@@ -117,7 +117,7 @@ class MalformedLog:
     """Logs the number of malformed trace contexts."""
 
     def __init__(self, counts: TraceCounts, now: Callable[[], float]) -> None:
-        """`now` gives unix seconds."""
+        """`now` returns unix seconds."""
         self._counts = counts
         self._now = now
         self._from = 0.0

@@ -44,7 +44,7 @@ def too_large(size: int, most: int) -> Status:
 
 
 class ServerTransport(Protocol):
-    """What a call needs of its connection."""
+    """The interface of a connection for a call."""
 
     peer: str
 
@@ -304,7 +304,7 @@ class Call(Incoming):
         return OK
 
     async def _settle(self) -> None:
-        """Wait for the first message of a call before it is refused.
+        """Wait for the first message of a call before refusing it.
 
         grpc.aio's clients fail with an error of their own, and never see the status, if a call ends
         while they begin to write to it.

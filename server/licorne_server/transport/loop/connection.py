@@ -35,7 +35,7 @@ class Owner(Calls, Protocol):
     """Schedules the turns of all connections."""
 
     def opened(self, connection: "Connection") -> bool:
-        """Register a new connection; returns False if there are too many."""
+        """Register a new connection; return False if there are too many."""
         ...
 
     def closed(self, connection: "Connection") -> None:
@@ -117,7 +117,7 @@ class Connection(asyncio.BufferedProtocol):
             transport.resume_reading()
 
     def _forget(self) -> None:
-        """Drop all received and queued bytes, and take no more turns."""
+        """Drop all received and queued bytes, and request no more turns."""
         self._is_closing, self.is_waiting = True, False
         self._unread = b""
         self._http2.close()
@@ -188,7 +188,7 @@ class Connection(asyncio.BufferedProtocol):
         return len(data) + CALL_WORK * (self.streams.begun - begun)
 
     def _wait(self) -> None:
-        """Wait for a turn, which may come at once. Nothing is received meanwhile."""
+        """Wait for a turn, which may be immediate. Nothing is received meanwhile."""
         if not self.is_waiting:
             self.is_waiting = True
             self._owner.rounds.wait(self.streams.line, self)

@@ -1,4 +1,4 @@
-"""Metadata and statuses in the form that gRPC gives them in HTTP/2 headers (gRPC's PROTOCOL-HTTP2)."""
+"""Metadata and statuses in their gRPC form in HTTP/2 headers (gRPC's PROTOCOL-HTTP2)."""
 
 import base64
 import re

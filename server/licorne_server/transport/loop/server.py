@@ -50,7 +50,7 @@ class LoopTransport:
         time_slices: TimeSlices,
         is_short: Callable[[], object] = bool,
     ) -> None:
-        """Calls pass the interceptors in order; `options` are gRPC's; all are observed.
+        """Calls pass the interceptors in order; `options` are gRPC's, all of which are observed.
 
         Handshakes of TLS take turns with reads in `time_slices`. `is_short` is true while memory is short.
         """
@@ -96,7 +96,7 @@ class LoopTransport:
         self._looking = loop.create_task(self._look(), name="connections of the transport")
 
     async def stop(self, grace: float | None) -> None:
-        """Accept no more; end all calls: those under way have `grace` seconds; with None they end at once."""
+        """Accept no more calls, and end all after `grace` seconds; with None they end at once."""
         self._is_stopping = True
         for listener in self._listeners:
             listener.close()
@@ -173,7 +173,7 @@ class LoopTransport:
     # Notifications of connections.
 
     def opened(self, connection: Connection) -> bool:
-        """Register a new connection; returns False if there are too many."""
+        """Register a new connection; return False if there are too many."""
         if self._is_stopping or len(self._connections) >= self._limits.connections:
             return False
         self._connections.add(connection)
@@ -239,7 +239,7 @@ class LoopTransport:
 
 
 class Refused(asyncio.Protocol):
-    """Protocol of a connection that is closed at once: there are too many."""
+    """Protocol of a connection that is closed at once, because there are too many."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Close the connection."""

@@ -57,7 +57,7 @@ class Streams:
     """The TLS state with the peer's certificate; None without TLS."""
 
     def __init__(self, calls: Calls, wire: http2.Connection, soon: Callable[[], None]) -> None:
-        """Start over `wire`, before the peer is known; `soon` schedules a write."""
+        """Start over `wire`, before the peer is identified; `soon` schedules a write."""
         self.peer = self.host = ""
         self.line = (False, "")
         self.secure = None

@@ -63,14 +63,14 @@ class Row:
     __slots__ = ("_file", "_line", "_path", "_values")
 
     def __init__(self, values: Mapping[str, Any], file: str, line: int, path: str = "") -> None:
-        """Create a row that was read there; `path` leads to it within an object."""
+        """Create a row read at this position; `path` is its path within an object."""
         self._values = values
         self._file = file
         self._line = line
         self._path = path
 
     def text(self, *names: str) -> str:
-        """The value of the first of the columns that has one; empty if it is not known."""
+        """The value of the first non-empty one of the columns; empty if there is none."""
         for name in names:
             value = self._values.get(name)
             if value is not None:
@@ -80,10 +80,10 @@ class Row:
         return ""
 
     def number(self, *names: str, missing: float | None = None) -> float:
-        """A finite number; `missing` where it is not known.
+        """A finite number; `missing` if the value is missing.
 
         Raises:
-            TraceError: it is no number, or not known without a value for that.
+            TraceError: it is no number, or missing without a default.
         """
         text = self.text(*names)
         if not text and missing is not None:
@@ -97,7 +97,7 @@ class Row:
         return value
 
     def time(self, *names: str) -> float | None:
-        """A time in unix seconds, from a number or a date, which counts as UTC; None if not known.
+        """A time in unix seconds, from a number or a date in UTC; None if missing.
 
         Raises:
             TraceError: it is no time.
@@ -179,10 +179,10 @@ def rows_of(path: Path, columns: Sequence[str] = (), needed: Sequence[str] = ())
 
 
 def objects_of(path: Path) -> Iterator[Row]:
-    """The objects of a file: of one JSON list, or one behind the other.
+    """The objects of a file: items of one JSON list, or consecutive objects.
 
     Raises:
-        TraceError: something else is in it, or an object is too long.
+        TraceError: the file contains something else, or an object is too long.
     """
     file, decoder, buffer, at, line = str(path), json.JSONDecoder(), "", 0, 1
     with _open(path) as stream:
@@ -216,7 +216,7 @@ def objects_of(path: Path) -> Iterator[Row]:
 
 
 def _decoded(data: bytes, *, last: bool) -> tuple[str, bytes]:
-    """The text of the data, without a character that goes on behind it."""
+    """The text of the data, without an incomplete character at the end."""
     whole = len(data)
     if not last:
         for back in range(1, min(4, whole) + 1):

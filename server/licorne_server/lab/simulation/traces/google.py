@@ -38,7 +38,7 @@ def is_google(path: Path) -> bool:
 
 @dataclass(slots=True)
 class _Collection:
-    """What the events say of a collection; times are in seconds."""
+    """The data of a collection, from its events; times are in seconds."""
 
     submit: float | None = None
     start: float | None = None

@@ -29,7 +29,7 @@ class TraceError(Exception):
     """A file that cannot be read as a trace. The text names file, line and field."""
 
     def __init__(self, problem: str, *, file: str = "", line: int = 0, field: str = "") -> None:
-        """Create an error; parts that are not known are left out of the text."""
+        """Create an error; unknown parts are left out of the text."""
         place = f"{file}:{line}: " if line else f"{file}: " if file else ""
         super().__init__(f"{place}{f'{field}: ' if field else ''}{problem}")
 
@@ -40,7 +40,7 @@ def bad_value(text: str, wanted: str) -> str:
 
 
 class Part(NamedTuple):
-    """Equal members of a job. Amounts are those of one member; memory is in bytes, 0 if not known.
+    """Equal members of a job. Amounts are those of one member; memory is in bytes, 0 if unknown.
 
     Where the trace is `relative`, cores and memory are shares of its largest machine.
     """
@@ -55,8 +55,8 @@ class Part(NamedTuple):
 class TraceJob(NamedTuple):
     """A job. Times and delays are in seconds; the zero of times is that of the trace.
 
-    `requested` is the promised run time, 0 if not known. `waited` is the wait in the recorded system,
-    -1 if not known.
+    `requested` is the promised run time, 0 if unknown. `waited` is the wait in the recorded system, -1 if
+    unknown.
     """
 
     job: str
@@ -77,10 +77,10 @@ class TraceJob(NamedTuple):
 class Trace:
     """A trace that is being read.
 
-    `jobs` may be gone through once. `skipped` has the number of jobs that were left out, by reason, and
-    `nodes` and `processors` the size of the recorded cluster, 0 if not known: all are complete after the
-    last job. `splits` is True where a part has the total of a job, whose division into members the trace
-    does not have. `gangs` is True where the members of a job start together.
+    `jobs` may be iterated once. `skipped` has the number of jobs that were left out, by reason, and `nodes`
+    and `processors` the size of the recorded cluster, 0 if unknown: all are complete after the last job.
+    `splits` is True if a part has the total of a job, and the trace does not divide it into members.
+    `gangs` is True if the members of a job start together.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Alibaba's PAI: tables of jobs, of their tasks and, if it is there, of the instances of tasks.
+"""Alibaba's PAI: tables of jobs, of their tasks and, optionally, of the instances of tasks.
 
 The published tables have no row of names; a table with one is read by it. Jobs are known before tasks,
 and tasks before instances, so each file is read once.
@@ -60,7 +60,7 @@ def table_of(path: Path) -> str:
 
 @dataclass(slots=True)
 class _Job:
-    """A job, and what its tasks and instances say of it."""
+    """A job with the data of its tasks and instances."""
 
     row: Row
     submit: float | None

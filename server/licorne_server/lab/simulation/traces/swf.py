@@ -1,4 +1,4 @@
-"""The Standard Workload Format: 18 numbers for each job, behind comments that describe the cluster."""
+"""The Standard Workload Format: 18 numbers for each job, after comments that describe the cluster."""
 
 from collections.abc import Iterator
 from math import isfinite
@@ -44,7 +44,7 @@ _KIB = 1024
 def swf(files: Files) -> Trace:
     """Jobs of SWF files.
 
-    A processor is what the job requested, or else what it got. A cancelled job that has run counts.
+    The processors are the requested ones, or else the allocated ones. A cancelled job that has run counts.
     """
     trace = Trace(KIND, splits=True)
     trace.jobs = trace.kept(_jobs(files, trace))
@@ -62,7 +62,7 @@ def _jobs(files: Files, trace: Trace) -> Iterator[TraceJob | LeftOut]:
 
 
 def _note(comment: str, trace: Trace) -> None:
-    """Take the size of the cluster from a comment of the header."""
+    """Set the size of the cluster from a comment of the header."""
     name, _, value = comment.lstrip("; \t").partition(":")
     number = value.strip().split(" ")[0]
     if number.isascii() and number.isdigit() and len(number) < 10:
@@ -126,5 +126,5 @@ def _job(numbers: list[float]) -> TraceJob | LeftOut:
 
 
 def _name(number: float) -> str:
-    """The text of a number that stands for a name; empty if it is not known."""
+    """The text of a number that stands for a name; empty if unknown."""
     return "" if number < 0 else f"{number:.0f}"

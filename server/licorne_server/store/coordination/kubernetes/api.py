@@ -36,7 +36,7 @@ _WRITES_AT_ONCE = 100
 
 
 class Missing(Conflict):
-    """There is no such object (404)."""
+    """The object does not exist (404)."""
 
 
 class Expired(StoreError):
@@ -143,14 +143,14 @@ class Api:
         self._resume = 0.0
 
     async def get(self, resource: Resource, name: str) -> Json | None:
-        """The object of that name; None if there is none. The state is never an older one."""
+        """The object of that name; None if it does not exist. The read is never served from a stale cache."""
         try:
             return await self._call(_Request("get", resource, name))
         except Missing:
             return None
 
     async def create(self, resource: Resource, body: Json, *, urgent: bool = False) -> Json:
-        """Create an object. Raises Conflict if there is one of that name, not for a missing namespace."""
+        """Create an object. Raises Conflict if the name exists, but not for a missing namespace."""
         return await self._write(_Request("create", resource, body=body), urgent)
 
     async def update(self, resource: Resource, body: Json, *, urgent: bool = False) -> Json:
@@ -349,7 +349,7 @@ def _event(line: bytes, request: _Request) -> tuple[str, Json]:
 
 
 def _retry_after(response: aiohttp.ClientResponse) -> float | None:
-    """Seconds for which the server wants no calls; None without such a header."""
+    """Seconds for which the server refuses calls; None without such a header."""
     text = response.headers.get("Retry-After", "")
     if text.isascii() and text.isdecimal() and len(text) < 10:
         return float(text) if response.status in (429, 503) else None

@@ -143,7 +143,7 @@ def member_lease(
 
 
 def ended_lease(found: Json) -> Json:
-    """The Lease of an ended member, to replace the one that was found."""
+    """The Lease of an ended member, to replace the present one."""
     metadata = _mapping(found.get("metadata"))
     annotations = {**_annotations(found), ENDED: "true"}
     kept = {key: metadata[key] for key in ("name", "labels") if key in metadata}
@@ -225,8 +225,9 @@ def _lease(metadata: Json, spec: Json) -> Json:
 def _metadata(
     deployment: str, kind: str, key: str, annotations: Mapping[str, str], before: Mapping[str, Any] | None
 ) -> Json:
-    """The metadata of all our objects. Each write has an id: an update that changes nothing would keep the
-    resourceVersion, and the wall clock of a renewal may stand still."""
+    """The metadata of all our objects. Each write has an id: an update without a change would keep the
+    resourceVersion, and the wall clock of a renewal may stand still.
+    """
     return {
         "name": object_name(deployment, kind, key),
         "labels": {DEPLOYMENT: deployment, KIND: kind},

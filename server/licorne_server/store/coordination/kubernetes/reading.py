@@ -233,5 +233,5 @@ class Reader:
 
 
 def _told(lease: MemberLease) -> tuple[Member, bool]:
-    """The part of a member's Lease that is in snapshots."""
+    """The part of a member's Lease that snapshots include."""
     return lease.member, lease.ended

@@ -5,8 +5,8 @@ not changed for its duration since this observer first saw that version. The obs
 later than it was sent, so it never counts a lease as ended before the member has stopped; and an observer
 that has just begun waits for a whole lease.
 
-The same applies to an absent Lease. Somebody may have deleted the Lease of a member that continues until its
-next renewal fails.
+The same applies to an absent Lease, which may have been deleted while its member continues until its next
+renewal fails.
 
 Only time in which the observer could read counts. After a long outage of the API server, or a pause of
 this process, every member gets a whole lease to renew, so the first observer does not take the others for
@@ -31,10 +31,10 @@ class _Sighting:
 
 
 class Sightings:
-    """The versions of members' leases as seen here, and when. Times are in seconds of its clock."""
+    """The observed versions of members' leases, with times by this observer's clock."""
 
     def __init__(self, lease: float, reread: float) -> None:
-        """`lease` is the duration of an absent Lease; everything is read anew every `reread` seconds."""
+        """`lease` is the duration of an absent Lease; all objects are read again every `reread` seconds."""
         self._lease = lease
         self._reread = reread
         self._seen: dict[MemberId, _Sighting] = {}
@@ -48,7 +48,7 @@ class Sightings:
             seen.last = now
 
     def miss(self, member: MemberId, now: float) -> None:
-        """Note that a read found no Lease of the member."""
+        """Record that a read found no Lease of the member."""
         seen = self._seen.get(member)
         self.see(member, ABSENT, self._lease if seen is None else max(self._lease, seen.duration), now)
 

@@ -3,10 +3,10 @@
 Kubernetes has no leases that end by themselves and no transactions over objects. It has objects whose
 updates name the resourceVersion that they replace, so that the updates of *one* object have an order.
 
-*Renewal.* A member updates its Lease by its last version. It never creates it anew, as an id belongs to one
-run. So a Lease that was marked as ended, or deleted, stays ended for its member, whose next renewal fails. A
-version alone is not enough for that, as an update of a Lease that is not there creates it: every update of a
-Lease names the uid too.
+*Renewal.* A member updates its Lease by its last version. It never creates it again, as an id belongs to
+one run. So a Lease that was marked as ended, or deleted, remains ended for its member, whose next renewal
+fails. A version alone is not enough for that, as an update of an absent Lease creates it: every update of a
+Lease also names the uid.
 
 *End.* An observer considers a Lease ended if its version has not changed for a whole lease by the
 observer's own clock (`sightings`). That alone would let a member renew between the observer's read
@@ -89,8 +89,8 @@ class KubernetesStore(Store):
         clock: Callable[[], float] = time.monotonic,
         reread: float = REREAD,
     ) -> None:
-        """Connect with the first call. `clock` gives monotonic seconds; everything is read anew
-        every `reread` seconds, and at least four times in a lease.
+        """Connect with the first call. `clock` returns monotonic seconds; all objects are read again every
+        `reread` seconds, and at least four times in a lease.
 
         Raises:
             SettingsError: the client library or credentials are missing, or a name is no DNS label.
