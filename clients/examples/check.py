@@ -30,12 +30,12 @@ RESTARTED = [*STRAIGHT[:2], "registered", f"replayed {COUNT} allocations", STRAI
 
 
 class Failed(Exception):
-    """An example did not do what it should."""
+    """An example failed."""
 
 
 @contextmanager
 def serving(address: str = "127.0.0.1:0", **variables: str) -> Iterator[str]:
-    """A server, with these variables of the environment; gives its address."""
+    """Run a server with these environment variables; yield its address."""
     environ = {**os.environ, **variables}
     with subprocess.Popen(
         [*SERVE, "--listen", address], env=environ, stdout=subprocess.PIPE, text=True
@@ -50,7 +50,7 @@ def serving(address: str = "127.0.0.1:0", **variables: str) -> Iterator[str]:
 
 @contextmanager
 def playing(command: Sequence[str], target: str, *how: str) -> Iterator["Example"]:
-    """An example that runs. It is ended in any case. If it fails, its complaints are told."""
+    """Run an example, and end it in any case. If it fails, its error output is printed."""
     with (
         tempfile.TemporaryFile("w+") as said,
         subprocess.Popen([*command, target, *how], stdout=subprocess.PIPE, stderr=said, text=True) as process,
@@ -66,10 +66,10 @@ def playing(command: Sequence[str], target: str, *how: str) -> Iterator["Example
 
 
 class Example:
-    """What an example prints, line by line, and how it ends."""
+    """The output of an example, line by line, and its exit status."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        """Begin to read."""
+        """Start to read the output."""
         self._process = process
         self._lines: queue.Queue[str] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -102,7 +102,7 @@ class Example:
 
 
 def check_left(target: str) -> None:
-    """See that the server has no allocation left; raises Failed."""
+    """Check that the server has no allocation left; raises Failed."""
     with grpc.insecure_channel(target) as channel:
         answer = StateStub(channel).ListPartitions(ListPartitionsRequest(), timeout=PATIENCE)
     left = sum(partition.allocations + partition.pending_asks for partition in answer.partitions)
@@ -120,7 +120,7 @@ def play_straight(command: Sequence[str], wire: str) -> None:
 
 
 def play_restarted(command: Sequence[str], wire: str) -> None:
-    """A server stops in the middle, and another takes its place; raises Failed."""
+    """Stop the server in the middle, and start another in its place; raises Failed."""
     with ExitStack() as stack:
         with serving() as target:
             example = stack.enter_context(playing(command, target, wire, "restart"))
@@ -132,7 +132,7 @@ def play_restarted(command: Sequence[str], wire: str) -> None:
 
 
 def play_rejected(command: Sequence[str], wire: str) -> None:
-    """A server that takes ten asks; raises Failed if the example does not mind."""
+    """Run a server whose maximum is ten asks; raises Failed if the example ignores that."""
     with serving(LICORNE_BOUNDS_MAX_ASKS="10") as target:
         try:
             done = subprocess.run(

@@ -14,7 +14,7 @@ INTERRUPTED = 130
 
 
 class UsageError(Exception):
-    """Arguments that contradict each other; the text says why."""
+    """Arguments that contradict each other; the text gives the reason."""
 
 
 class NotFoundError(Exception):

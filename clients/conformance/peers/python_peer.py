@@ -55,7 +55,7 @@ TERMINATIONS = {
 
 
 class Unknown(Exception):
-    """There is no such command."""
+    """The command does not exist."""
 
 
 def say(**line: Any) -> None:
@@ -75,7 +75,7 @@ def name_of(error: Exception) -> str:
 
 
 class Judge:
-    """Answers checks as the driver wants them answered."""
+    """Answers checks in the way that the driver requests."""
 
     def __init__(self, refuse: Mapping[str, str], victims: Mapping[str, int | None]) -> None:
         """Refuse these nodes, each with its reason; `victims` are the answers about victims."""
@@ -86,13 +86,13 @@ class Judge:
         self.speaking.set()
 
     async def __call__(self, check: PredicateCheck) -> Mapping[str, str]:
-        """The nodes that are refused. A mute peer says nothing until the check is given up."""
+        """The refused nodes. A mute peer gives no answer until the check is closed."""
         say(event="check", key=check.key, nodes=check.nodes)
         await self.speaking.wait()
         return {node: self.refuse[node] for node in check.nodes if node in self.refuse}
 
     async def judge_victims(self, check: PreemptionCheck) -> Mapping[str, int]:
-        """The nodes that are not refused, with the position of the last victim to go."""
+        """The accepted nodes, each with the position of the last victim to stop."""
         nodes = [
             {
                 "node": node.node_id,
@@ -109,7 +109,7 @@ class Judge:
 
 
 def tell_states(states: Sequence[ContainerState]) -> None:
-    """Tell which asks no node can take."""
+    """Print the asks that no node can take."""
     for state in states:
         say(event="container_state", key=state.key, reason=state.reason)
 
@@ -191,7 +191,7 @@ def termination_of(name: str) -> Termination:
 
 
 def line_of(event: Event) -> dict[str, Any] | None:
-    """An event as the driver reads it; None for what the protocol has no event for."""
+    """An event in the driver's format; None if the protocol has no such event."""
     match event:
         case NodeAccepted():
             return {"event": "node_accepted", "id": event.node_id}
@@ -229,7 +229,7 @@ class Peer:
     """Carries out the commands on one client."""
 
     def __init__(self, client: Client, judge: Judge | None) -> None:
-        """The judge is that of the client; None if the client is not to be asked."""
+        """`judge` is that of the client; None if the client answers no checks."""
         self._client = client
         self._judge = judge
         self._actions: dict[str, Callable[[Command], Awaitable[object]]] = {
@@ -291,7 +291,7 @@ class Peer:
         return self._judge
 
     async def tell_events(self) -> None:
-        """Tell every event until the client has ended, and then why it has."""
+        """Print every event until the client has ended, and then the reason for its end."""
         try:
             async for event in self._client.events():
                 if (line := line_of(event)) is not None:
@@ -302,7 +302,7 @@ class Peer:
             say(event="final", error="Closed", text="")
 
     async def tell_ready(self) -> None:
-        """Tell of the first connection, for which the client has no event of its own."""
+        """Print the first connection, for which the client has no event of its own."""
         try:
             await self._client.ready()
         except LicorneError:
@@ -321,7 +321,7 @@ async def lines() -> asyncio.StreamReader:
 
 
 async def main() -> None:
-    """Connect as the first line says, carry out the others, and part in order."""
+    """Connect by the first line, carry out the others, and disconnect in order."""
     reader = await lines()
     given = json.loads(await reader.readline())
     asked = given.get("predicates")

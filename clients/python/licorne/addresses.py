@@ -47,7 +47,7 @@ def addresses_of(target: Target) -> tuple[str, ...]:
 
 
 def is_address(text: str) -> bool:
-    """True for ``host:port`` or ``host``, and for what only gRPC understands."""
+    """True for ``host:port`` or ``host``, and for other forms that gRPC supports."""
     if text.startswith(SCHEMES) and text.isprintable() and " " not in text:
         return text not in SCHEMES
     parts = _GIVEN.fullmatch(text)
@@ -104,7 +104,7 @@ class Addresses:
     def tell(self, told: Iterable[str]) -> None:
         """Replace the addresses of the other members.
 
-        An address that is no ``host:port`` or too long is left out, as are all after the first `MOST_TOLD`.
+        An address that is not ``host:port`` or too long is left out, as are all after the first `MOST_TOLD`.
         """
         few = dict.fromkeys(islice(told, MOST_TOLD))
         sound = (address for address in few if len(address) <= LONGEST_TOLD and _TOLD.fullmatch(address))
@@ -127,7 +127,8 @@ class Addresses:
         self._begin([*self._living(others, now), first])
 
     def failed(self, now: float, *, answered: bool) -> bool:
-        """Change to the next address, as there was no welcome. Returns True if it is to be dialed at once.
+        """Change to the next address after a failure to get a welcome. Return True if it is to be dialed at
+        once.
 
         `answered` is true if a server has answered. After a redirect, the redirecting server is asked again.
         """

@@ -47,8 +47,8 @@ class AdminCalls(ApplicationCalls):
     ) -> list[pb.ConfigurationRevision]:
         """The configurations that were in force, the latest first, or the one of that revision.
 
-        Texts are wanted with `with_config`. They are left out from the one on that would make the
-        answer larger than 4 MiB.
+        With `with_config` they include the texts, up to the first one that would make the answer larger
+        than 4 MiB.
         """
         check_arguments(revision=revision, with_config=with_config)
         request = pb.ListConfigurationsRequest(
@@ -139,7 +139,7 @@ class AdminCalls(ApplicationCalls):
         )
 
     async def reload_configuration(self, *, message: str = "") -> pb.ReloadConfigurationResponse:
-        """Have the server read its `--config` file again. The `message` says why. Raises ConfigInvalid."""
+        """Have the server read its `--config` file again, for the reason `message`. Raises ConfigInvalid."""
         check_arguments(message=message)
         return await self._calls.call(
             lambda channel: _stub(channel).ReloadConfiguration,
@@ -167,7 +167,7 @@ class AdminCalls(ApplicationCalls):
     async def release_budget(self, *, message: str = "") -> int:
         """Free the budgets that are held by the RM, which must not be served; returns their number.
 
-        The `message` says why. Raises CallFailed with the reason ``RM_SERVED`` while it is served.
+        The `message` gives the reason. Raises CallFailed with the reason ``RM_SERVED`` while it is served.
         """
         check_arguments(message=message)
         request = pb.ReleaseBudgetRequest(rm_id=self._rm("release_budget"), message=message)
@@ -183,7 +183,8 @@ class AdminCalls(ApplicationCalls):
     async def drain_member(
         self, member: str, drain: bool = True, *, message: str = ""
     ) -> pb.DrainMemberResponse:
-        """Drain a member, by its name or id: it gives its RMs to others and takes none; or end the drain.
+        """Drain a member, by its name or id: its RMs are handed over to others, and it accepts none; or end
+        the drain.
 
         `message` is the reason, for people. Raises CallFailed as `members` does.
         """
@@ -225,9 +226,9 @@ class AdminCalls(ApplicationCalls):
     async def set_node_schedulable(
         self, node_id: str, schedulable: bool, *, message: str = "", partition: str = DEFAULT_PARTITION
     ) -> pb.SetNodeSchedulableResponse:
-        """Cordon a node, so that it takes no new allocations, or end that, which ends a drain.
+        """Cordon a node, so that it accepts no new allocations; or end the cordon, and with it a drain.
 
-        The RM's own setting of the node counts as well: both must allow them. `message` is the reason.
+        The RM's own setting of the node counts as well: both must allow allocations. `message` is the reason.
         """
         check_arguments(node_id=node_id, schedulable=schedulable, message=message)
         request = pb.SetNodeSchedulableRequest(
@@ -280,7 +281,7 @@ class AdminCalls(ApplicationCalls):
         return await self._calls.call(lambda channel: _stub(channel).SetQueueStopped, request)
 
     async def log_levels(self) -> dict[str, str]:
-        """The level of each logger that has one of its own; the empty name means all others."""
+        """The level of each logger with a level of its own; the empty name means all other loggers."""
         answer = await self._calls.call(
             lambda channel: _stub(channel).GetLogLevels, pb.GetLogLevelsRequest(page_size=1)
         )
@@ -289,7 +290,7 @@ class AdminCalls(ApplicationCalls):
     async def set_log_level(self, level: str, logger: str = "", *, message: str = "") -> dict[str, str]:
         """Set the level of a logger and those below it, or of all others; returns all levels.
 
-        `level` is ``debug``, ``info``, ``warning`` or ``error``; empty takes the logger's own away.
+        `level` is ``debug``, ``info``, ``warning`` or ``error``; empty removes the logger's own level.
         `message` is the reason.
         """
         check_arguments(level=level, logger=logger, message=message)

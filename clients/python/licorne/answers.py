@@ -1,10 +1,10 @@
 """Applies the scheduler's answers to the cache, and turns them into the caller's events.
 
-A replay makes the server answer for everything once more: it accepts nodes and applications,
-reports their states and echoes allocations. The caller has had these events before. So a replay
-makes events only of answers that differ.
+In a replay the server answers all requests again: it accepts nodes and applications, reports their states
+and echoes allocations. The caller already has these events, so a replay creates events only for answers
+that differ.
 
-A rejection of an accepted item is about a repetition or a change of it, and the item stays. Only in
+A rejection of an accepted item concerns a repetition or a change of it, and the item remains. Only in
 a replay can the server reject an item that it had accepted before, as its books are new.
 
 The server reports ends of allocations, and requests ends, which the resource manager has to confirm. For
@@ -54,7 +54,7 @@ class Queue(Protocol):
     """Queues items for the session, if there is one."""
 
     def __call__(self, add: Callable[[Packer, Iterable[M]], None], items: Iterable[M]) -> None:
-        """`add` is the method of the packer that takes them."""
+        """`add` is the method of the packer for these items."""
 
 
 def nowhere(add: Callable[[Packer, Iterable[M]], None], items: Iterable[M]) -> None:
@@ -62,7 +62,7 @@ def nowhere(add: Callable[[Packer, Iterable[M]], None], items: Iterable[M]) -> N
 
 
 class Endings:
-    """Applies releases to a cache, and queues what follows from them."""
+    """Applies releases to a cache, and queues the resulting requests."""
 
     def __init__(self, cache: Cache, options: GangOptions, queue: Queue) -> None:
         """Follow the options in the client's automatic actions."""
@@ -71,7 +71,7 @@ class Endings:
         self._queue = queue
 
     def released(self, released: si.AllocationRelease) -> Iterator[Event]:
-        """Apply one end, reported or wanted by the server."""
+        """Apply one end, reported or requested by the server."""
         cache = self._cache
         key = released.allocationKey
         known = cache.asks.get(key)
@@ -144,14 +144,14 @@ class Answers:
     """Applies responses to a cache and makes events of them."""
 
     def __init__(self, cache: Cache, options: GangOptions | None = None, queue: Queue = nowhere) -> None:
-        """Apply the answers to `cache`. The client's own replies to some are queued."""
+        """Apply the answers to `cache`. The client's own replies to some answers are queued."""
         self._cache = cache
         self._endings = Endings(cache, options or GangOptions(), queue)
         self.replaying = False
         """True while a replay is under way that the server has not found complete yet."""
 
     def begin_replay(self) -> list[Event]:
-        """Begin a replay to a server without state; returns the releases under way as events."""
+        """Begin a replay to a server without state; return the pending releases as events."""
         self.replaying = True
         return [*self._cache.begin_replay()]
 
@@ -245,7 +245,7 @@ class Answers:
     def _waiting(self, application_id: str) -> list[AppKey]:
         """The applications of that id that the server has not accepted yet, oldest first.
 
-        The server answers in the order of the requests, so its next answer is about the oldest.
+        The server answers in the order of the requests, so its next answer concerns the oldest.
         """
         return [key for key, known in self._matching(application_id) if not known.accepted]
 
@@ -257,7 +257,7 @@ class Answers:
     def _matching(self, application_id: str) -> list[tuple[AppKey, KnownApplication]]:
         """The applications of that id, at most one for each partition, oldest first.
 
-        Answers of `si.v1` do not say which partition they are about.
+        Answers of `si.v1` do not name their partition.
         """
         cache = self._cache
         keys = [(partition, application_id) for partition in cache.partitions]

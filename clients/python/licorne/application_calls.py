@@ -21,7 +21,7 @@ def _stub(channel: aio.Channel) -> "AdminAsyncStub":
 
 
 class ApplicationCalls(OfOneRm):
-    """The part of `AdminCalls` that is about applications."""
+    """The part of `AdminCalls` for applications."""
 
     async def stop_application(
         self, application_id: str, reason: str = "", *, partition: str = DEFAULT_PARTITION
@@ -60,10 +60,10 @@ class ApplicationCalls(OfOneRm):
         message: str = "",
         partition: str = DEFAULT_PARTITION,
     ) -> pb.ChangeApplicationResponse:
-        """Give an application another priority, or move one without allocations to another leaf.
+        """Change the priority of an application, or move one without allocations to another leaf.
 
-        `priority` applies to all its asks, until `reset_priority` gives each its own again. An empty
-        `queue` leaves it in its leaf.
+        `priority` applies to all its asks, until `reset_priority` restores the priority of each ask. With
+        an empty `queue` the application is not moved.
         """
         given = {} if priority is None else {"priority": priority}
         check_arguments(application_id=application_id, reset_priority=reset_priority, **given)
@@ -82,7 +82,7 @@ class ApplicationCalls(OfOneRm):
     async def plan_start(
         self, application_id: str, key: str, *, partition: str = DEFAULT_PARTITION
     ) -> pb.PlanStartResponse:
-        """What would let a waiting ask start at once, as tried on a copy; nothing is changed.
+        """Changes that would let a waiting ask start at once, as tried on a copy; nothing is changed.
 
         Raises NotFound if no such ask waits.
         """

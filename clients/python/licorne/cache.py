@@ -22,7 +22,7 @@ from licorne.values import shown
 
 
 class Dropped:
-    """Dropped asks by application. Each is taken once, or forgotten."""
+    """Dropped asks by application. Each is taken or removed once."""
 
     def __init__(self) -> None:
         """Start without asks."""
@@ -31,14 +31,14 @@ class Dropped:
         """The application of each dropped ask, by key."""
 
     def add(self, known: KnownAsk) -> None:
-        """Add an ask behind those of its application that were dropped before."""
+        """Add an ask after those of its application that were dropped before."""
         ask = known.ask
         application = ask.partition, ask.application_id
         self._by_application.setdefault(application, {})[ask.key] = known
         self._application_of[ask.key] = application
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Remove asks that were released, or are asked for by the caller."""
+        """Remove asks that were released, or that the caller asks for again."""
         if not self._application_of:
             return
         for key in keys:
@@ -47,14 +47,14 @@ class Dropped:
                 del self._by_application[application][key]
 
     def take(self, application: AppKey) -> list[KnownAsk]:
-        """Take the asks of an application, in the order in which they were dropped."""
+        """Remove and return the asks of an application, in the order in which they were dropped."""
         taken = self._by_application.pop(application, {})
         for key in taken:
             del self._application_of[key]
         return list(taken.values())
 
     def take_all(self) -> list[KnownAsk]:
-        """Take the asks of all applications."""
+        """Remove and return the asks of all applications."""
         return [known for application in list(self._by_application) for known in self.take(application)]
 
 
@@ -105,7 +105,7 @@ class Cache:
     # ---- Nodes ----
 
     def add_nodes(self, nodes: Iterable[Node]) -> list[si.NodeInfo]:
-        """Add nodes. A known node takes the capacity that is given; all else of it stays."""
+        """Add nodes. For an existing node only the capacity is updated."""
         given = {node.node_id: node for node in fields.nodes(nodes)}
         fresh = [node for node in given.values() if node.node_id not in self.nodes]
         changed = [
@@ -153,9 +153,9 @@ class Cache:
     # ---- Applications ----
 
     def submit(self, applications: Iterable[Application], placeholders_at: int | None = None) -> Submitted:
-        """Add applications, and ask for the placeholders of their task groups. Known ones stay.
+        """Add applications, and ask for the placeholders of their task groups. Existing ones are unchanged.
 
-        `placeholders_at` are the unix seconds of that; with None no placeholder is asked for.
+        `placeholders_at` is the time of these asks in unix seconds; with None no placeholder is asked for.
         Raises Rejected if the key of a placeholder is that of another ask.
         """
         given = {(item.partition, item.application_id): item for item in fields.applications(applications)}
@@ -193,9 +193,9 @@ class Cache:
     # ---- Asks and allocations ----
 
     def ask(self, asks: Iterable[Ask], now: int) -> list[si.Allocation]:
-        """Add asks. A known ask with other resources is resized; all else of it stays.
+        """Add asks. An existing ask with other resources is resized, and otherwise unchanged.
 
-        Raises Rejected if the known ask is a placeholder and the new one is not, or the like.
+        Raises Rejected if the existing ask is a placeholder and the new one is not, or the like.
         """
         known_asks = self.asks
         fresh = []
@@ -237,7 +237,7 @@ class Cache:
             self.asks[ask.key] = known._replace(ask=resized)
 
     def _add(self, known: KnownAsk) -> None:
-        """Add an ask. One that the server has dropped is not to be asked for once more."""
+        """Add an ask. One that the server has dropped is not asked for again."""
         ask = known.ask
         self.dropped.forget([ask.key])
         self.asks[ask.key] = known
@@ -273,9 +273,9 @@ class Cache:
     # ---- Answers of the server ----
 
     def place(self, key: str, node_id: str) -> None:
-        """The server has allocated a known ask to a node.
+        """Record the server's allocation of an ask to a node.
 
-        The node stays when an earlier change of the ask is refused later.
+        The node is kept when an earlier change of the ask is refused later.
         """
         before = self._before.get(key)
         if before is not None:
@@ -291,9 +291,9 @@ class Cache:
         self.by_node[node_id].add(key)
 
     def undo(self, key: str) -> bool:
-        """Undo the last change of a known ask, because it was refused.
+        """Undo the last change of an ask, because it was refused.
 
-        Returns False if there was no change, so that the ask itself was refused.
+        Return False if there was no change, so that the ask itself was refused.
         """
         before = self._before.get(key)
         if not before:
@@ -307,7 +307,7 @@ class Cache:
     def begin_replay(self) -> list[Released]:
         """Note that the server has lost the state of this RM.
 
-        Returns the outstanding releases, which are done with this. No application counts as accepted,
+        Return the outstanding releases, which are completed by this. No application counts as accepted,
         and no earlier change can be refused. Dropped asks are asked for again.
         """
         self.ask_again(self.dropped.take_all())
@@ -320,7 +320,7 @@ class Cache:
         return released
 
     def drop(self, key: str) -> KnownAsk:
-        """Forget a known ask or allocation, and return it."""
+        """Remove an ask or allocation, and return it."""
         known = self.asks.pop(key)
         self._before.pop(key, None)
         self.unconfirmed.discard(key)

@@ -64,7 +64,7 @@ JudgeVictims = Callable[[PreemptionCheck], Needs | Awaitable[Needs]]
 
 
 def preemption_check(wire: pb.PreemptionCheck, cache: Cache) -> PreemptionCheck:
-    """A preemption check as the caller sees it."""
+    """A preemption check in the caller's form."""
     known = cache.asks.get(wire.allocation_key)
     return PreemptionCheck(
         id=wire.id,
@@ -125,7 +125,7 @@ class PreemptionNotice:
 
 
 def preemption_notices(wire: pb.PreemptionNotices) -> list[PreemptionNotice]:
-    """Notices as the caller sees them."""
+    """Notices in the caller's form."""
     partition = wire.partition_name
     given = [
         PreemptionNotice(
@@ -164,8 +164,9 @@ _DETAILS = si.EventRecord.ChangeDetail.DESCRIPTOR.values_by_number
 
 class ClassBy(Enum):
     """Asks for which the predicates have equal results: those with equal resources and required node, and
-    an equal property as named here. They share refusals. With a wrong declaration asks are placed on nodes
-    that the predicates would refuse."""
+    an equal property as named here. They share refusals. With a wrong declaration asks are placed on
+    nodes that the predicates would refuse.
+    """
 
     ASK = "ask"
     """Those with an equal tag `licorne/predicate-class`; an ask without it is alone."""
@@ -192,9 +193,9 @@ class FailMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredicateCheck:
-    """A question: the nodes that an ask may go to.
+    """A question: on which nodes may the ask be placed?
 
-    If the first node is accepted the ask counts as placed there: later checks have to see it.
+    If the first node is accepted the ask counts as placed there: later checks have to take it into account.
     """
 
     id: int
@@ -230,7 +231,7 @@ class ContainerState:
 class EventRecord:
     """An event of the partitions of this resource manager.
 
-    What `object_id` and `reference_id` are the ids of depends on the type.
+    The meaning of `object_id` and `reference_id` depends on the type.
     """
 
     id: int
@@ -288,7 +289,7 @@ class Callbacks:
             raise ValueError(f"class_by is {shown(self.class_by)}: it must be a ClassBy")
 
     def wire(self) -> pb.Callbacks:
-        """The callbacks as the hello says them."""
+        """The callbacks in the form of the hello."""
         wire = pb.Callbacks(
             container_states=self.container_states is not None,
             preemption_notices=self.preemption_notices is not None,
@@ -304,7 +305,7 @@ class Callbacks:
 
 
 def predicate_check(wire: pb.PredicateCheck, cache: Cache) -> PredicateCheck:
-    """A predicate check as the caller sees it."""
+    """A predicate check in the caller's form."""
     known = cache.asks.get(wire.allocation_key)
     return PredicateCheck(
         id=wire.id,
@@ -319,9 +320,9 @@ def predicate_check(wire: pb.PredicateCheck, cache: Cache) -> PredicateCheck:
 
 
 def answer(check: PredicateCheck, refused: Refusals) -> pb.PredicateAnswer:
-    """The answer to a predicate check. Refusals of other nodes than its own are left out.
+    """The answer to a predicate check. Refusals of nodes that are not in the check are left out.
 
-    A reason is cut to what the server keeps. Raises TypeError for a reason that is no text.
+    A reason is cut to the length that the server stores. Raises TypeError for a reason that is no text.
     """
     refusals = [
         pb.NodeRefusal(node_id=node, reason=refused[node][:MAX_REASON])
@@ -332,7 +333,7 @@ def answer(check: PredicateCheck, refused: Refusals) -> pb.PredicateAnswer:
 
 
 def container_states(wire: pb.ContainerStates) -> list[ContainerState]:
-    """States as the caller sees them."""
+    """States in the caller's form."""
     return [
         ContainerState(item.allocationKey, item.applicationID, _name(_STATES, item.state), item.reason)
         for item in wire.states
@@ -340,12 +341,12 @@ def container_states(wire: pb.ContainerStates) -> list[ContainerState]:
 
 
 def event_records(wire: pb.Events) -> list[EventRecord]:
-    """Events as the caller sees them."""
+    """Events in the caller's form."""
     return [event_record(number, record) for number, record in enumerate(wire.records, wire.first_id)]
 
 
 def event_record(number: int, record: si.EventRecord) -> EventRecord:
-    """An event with its id as the caller sees it."""
+    """An event with its id in the caller's form."""
     return EventRecord(
         id=number,
         type=_name(_TYPES, record.type),
@@ -360,6 +361,6 @@ def event_record(number: int, record: si.EventRecord) -> EventRecord:
 
 
 def _name(names: Mapping[int, EnumValueDescriptor], number: int) -> str:
-    """The name on the wire; the number as a text if only a newer server knows its name."""
+    """The name on the wire; the number as a text for a name of a newer server."""
     known = names.get(number)
     return str(number) if known is None else known.name

@@ -135,7 +135,7 @@ LONGEST = 86_400.0
 
 @dataclass(eq=False, slots=True)
 class _Line:
-    """A channel, and how many calls use it."""
+    """A channel, and the number of calls that use it."""
 
     channel: aio.Channel
     address: str
@@ -288,8 +288,8 @@ class Calls:
     async def _opened(self, limit: float) -> _Line:
         """A channel to the present address, or to the first of the others with a server.
 
-        Nothing is sent before there is a connection, so that no call is made twice. With one address nobody
-        waits for that.
+        Nothing is sent before there is a connection, so that no call is made twice. With a single address
+        there is no such wait.
         """
         first, *others = addresses = self._dialer.addresses.known()
         for address in addresses if others else ():
@@ -305,13 +305,13 @@ class Calls:
         return _Line(self._dialer.channel(first), first, first)
 
     def _give_up(self, line: _Line | None) -> None:
-        """Open another channel for the next call: it reads certificates anew, and never waits."""
+        """Open another channel for the next call: it reads certificates again, and never waits."""
         if line is self._line:
             self._line = None
 
 
 def _note_missing(answer: object) -> None:
-    """Warn of members whose part an answer lacks."""
+    """Warn of members whose part is missing in an answer."""
     missing: Iterable[str] = getattr(answer, "missing_members", ())
     if missing:
         names = ", ".join(map(shown, missing))
@@ -364,7 +364,7 @@ class OfOneRm:
         self.rm_id = rm_id
 
     def _partition(self, name: str) -> str:
-        """The whole name of a partition, as far as it is known."""
+        """The full name of a partition, as far as it is known."""
         check_arguments(partition=name)
         if not self.rm_id or name.startswith("["):
             return name

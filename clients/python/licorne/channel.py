@@ -153,7 +153,7 @@ def config_error(error: aio.AioRpcError) -> ConfigInvalid | None:
 
 
 def wanted_wait(error: aio.AioRpcError) -> float | None:
-    """The seconds after which the server wants the next try; None if it gives no time."""
+    """The seconds after which the server allows the next try; None without a time."""
     for info in _details(error, RetryInfo):
         seconds = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
         if seconds > 0:
@@ -211,8 +211,8 @@ class Backoff:
     def lasted(self, seconds: float) -> None:
         """Note the end of a stream that lasted for `seconds` after its welcome.
 
-        Its welcome has taken the ceiling back to the start, unless the stream was lost too soon.
-        Otherwise a server that welcomes and drops its clients would be overrun by them.
+        Its welcome has reset the ceiling, unless the stream was lost too soon: otherwise a server that
+        welcomes and drops its clients would be overrun by them.
         """
         if seconds >= self._retry.stable:
             self.reset()
@@ -222,7 +222,7 @@ class Backoff:
         self._ceiling = self._retry.initial
 
     def next(self, *, exhausted: bool = False) -> float:
-        """Seconds to wait before the next try. `exhausted` says that the server has no room."""
+        """Seconds to wait before the next try. With `exhausted` the server has reported a lack of room."""
         maximum = self._retry.maximum
         if exhausted:
             maximum = max(maximum, self._retry.exhausted)
@@ -233,7 +233,7 @@ class Backoff:
     def told(self, seconds: float) -> float:
         """Seconds to wait if the server has asked for `seconds`: never less, and up to half more.
 
-        More than `LONGEST` is not obeyed, as one changed byte could mean weeks.
+        More than `LONGEST` is ignored, as one changed byte could mean weeks.
         """
         seconds = min(LONGEST, seconds)
         return self._uniform(seconds, 1.5 * seconds)

@@ -28,7 +28,7 @@ class StateDumper:
     """Answers the server's questions with the caller's function, one after the other."""
 
     def __init__(self, function: OnStateDump, send: Callable[[Stamp, StateDump], None]) -> None:
-        """Give the answers to `send`, each with the stamp of the session that asked."""
+        """Pass the answers to `send`, each with the stamp of the session that asked."""
         self._function = function
         self._send = send
         self._task: asyncio.Task[None] | None = None
@@ -62,7 +62,7 @@ class StateDumper:
 
 
 def _document(state: Any) -> str:
-    """The state as JSON; a text is taken for JSON already."""
+    """The state as JSON; a text is assumed to be JSON already."""
     text = state if isinstance(state, str) else json.dumps(state, allow_nan=False)
     size = len(text.encode())
     if size > MAX_BYTES:
@@ -85,7 +85,7 @@ class Check(Protocol):
 
     @property
     def deadline(self) -> float:
-        """Seconds within which the answer is wanted."""
+        """Deadline of the answer, in seconds."""
 
 
 C = TypeVar("C", bound=Check)
@@ -97,7 +97,7 @@ Judged = tuple[C, R | Awaitable[R] | Exception]
 
 
 class JudgeThread:
-    """The thread of plain functions. Those of one client share it, so that they need no locks."""
+    """The thread of plain functions. The functions of one client share it, so that they need no locks."""
 
     def __init__(self) -> None:
         """Start no thread before it is needed."""
@@ -154,7 +154,7 @@ class _Batch(Generic[C, R]):
                 self._loop.call_soon_threadsafe(self._take_soon)
 
     def take(self) -> None:
-        """Hand over the answers that were not taken yet."""
+        """Return the answers that were not returned before."""
         # Reset first: later results need another call.
         self._is_due = False
         judged = []
@@ -181,9 +181,9 @@ class _Batch(Generic[C, R]):
 class CheckRunner(Generic[C, R, W]):
     """Answers checks of one kind with the caller's function.
 
-    An async function runs as one task for each check, all at once. A plain function runs in a
-    thread of its own, for one check after the other. A check that it fails on or takes too long
-    for is counted in `Stats.unanswered`, and not answered.
+    An async function runs as one task for each check, all at once. A plain function runs in a thread of its
+    own, for one check after the other. A check for which it fails or takes too long is counted in
+    `Stats.unanswered`, and not answered.
     """
 
     def __init__(
@@ -194,8 +194,10 @@ class CheckRunner(Generic[C, R, W]):
         stats: Stats,
         thread: JudgeThread | None = None,
     ) -> None:
-        """Make answers of the function's results, and give them to `send`, each with the stamp of
-        the session that asked. A plain function runs in `thread`, or in one of its own."""
+        """Pass answers from the function's results to `send`, each with the stamp of the asking session.
+
+        A plain function runs in `thread`, or in one of its own.
+        """
         self._function = function
         self._answer = answer
         self._is_async = inspect.iscoroutinefunction(function)
@@ -244,7 +246,7 @@ class CheckRunner(Generic[C, R, W]):
             LOG.warning("no answer to %d checks within %.3f s", late, checks[0].deadline)
 
     def _take(self, stamp: Stamp, judged: Sequence[Judged[C, R]]) -> None:
-        """Send the results so far, and each later one when it is there."""
+        """Send the results so far, and each later one when it is ready."""
         for check, result in judged:
             if isinstance(result, Exception):
                 self._failed(check, result)
@@ -298,7 +300,7 @@ class ListFeed(Generic[T]):
         self._task: asyncio.Task[None] | None = None
 
     def put(self, items: list[T]) -> None:
-        """Hand over a list after those before it. Must be called in a running loop."""
+        """Pass on a list after the earlier ones. Must be called in a running loop."""
         self._waiting.append(items)
         self._size += len(items)
         while self._limit is not None and self._size > self._limit and len(self._waiting) > 1:

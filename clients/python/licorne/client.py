@@ -96,10 +96,10 @@ class Client:
         on_events: OnEvents | None = None,
         on_state_dump: OnStateDump | None = None,
     ) -> None:
-        """Make a client; it connects when it is entered with ``async with``.
+        """Create a client; it connects when it is entered with ``async with``.
 
         `target` is ``host:port``, or several addresses of one deployment: separated by commas, or as a list.
-        They are tried in turn, and so are those of the other members that the server names.
+        They are tried in turn, like those of the other members that the server names.
 
         `config` is the YAML text of the queues; empty means the server's default. `instance` must rise
         with every start of the RM's process, because the server refuses lower ones; by default it is the
@@ -211,18 +211,18 @@ class Client:
     # ---- Nodes ----
 
     async def add_nodes(self, nodes: Iterable[Node]) -> None:
-        """Add nodes. A known node takes the capacity that is given now.
+        """Add nodes. For an existing node the capacity is updated.
 
         Answered by NodeAccepted or NodeRejected.
         """
         await self._context.send(Packer.nodes, self.cache.add_nodes(nodes))
 
     async def update_node(self, node_id: str, capacity: Mapping[str, int]) -> None:
-        """Change the capacity of a node; what runs there is not touched. Rejected if unknown."""
+        """Change the capacity of a node; its allocations are not affected. Rejected if unknown."""
         await self._context.send(Packer.nodes, self.cache.update_node(node_id, capacity))
 
     async def drain_node(self, node_id: str) -> None:
-        """Place nothing new on a node; what runs there is not touched. Rejected if unknown."""
+        """Stop new allocations on a node; present ones are not affected. Rejected if the node is unknown."""
         await self._context.send(Packer.nodes, self.cache.set_drained(node_id, drained=True))
 
     async def undrain_node(self, node_id: str) -> None:
@@ -230,7 +230,7 @@ class Client:
         await self._context.send(Packer.nodes, self.cache.set_drained(node_id, drained=False))
 
     async def remove_node(self, node_id: str) -> None:
-        """Remove a node. Answered by Released for everything that ran there."""
+        """Remove a node. Answered by Released for each of its allocations."""
         await self._context.send(Packer.nodes, self.cache.remove_node(node_id))
 
     # ---- Applications ----
@@ -261,7 +261,7 @@ class Client:
     # ---- Asks and allocations ----
 
     async def ask(self, asks: Iterable[Ask]) -> None:
-        """Ask for allocations, any number at once. A known ask takes the resources given now.
+        """Ask for allocations, any number at once. An existing ask is resized to the given resources.
 
         Answered by AskRejected, or by Allocated as soon as there is room.
         """

@@ -55,11 +55,11 @@ class Inbox:
         return not self._batches
 
     async def room(self) -> None:
-        """Wait until there is room for more."""
+        """Wait until there is room for more events."""
         await self._room.wait()
 
     def close(self, failure: LicorneError | None = None) -> None:
-        """Take no more events. The reader gets the queued ones, and then the failure, if any."""
+        """Accept no more events. The reader gets the queued ones, and then the failure, if any."""
         self._closed = True
         self._failure = failure
         self._room.set()
@@ -84,7 +84,7 @@ class Inbox:
         return batch.popleft()
 
     async def _head(self) -> deque[Event] | None:
-        """The first batch that has events left."""
+        """The first batch with remaining events."""
         while True:
             while self._batches:
                 stamp, number, events = self._batches[0]
@@ -163,14 +163,14 @@ class ClientContext:
         self.live.set()
 
     def check(self) -> None:
-        """Raise what ended the client, if something has."""
+        """Raise the error that ended the client, if any."""
         if self.failure is not None:
             raise self.failure
 
     def queue(self, add: Callable[[Packer, Iterable[M]], None], items: Iterable[M]) -> None:
         """Queue items for the session.
 
-        Without a session nothing is queued: the replay of the next one takes all from the cache.
+        Without a session nothing is queued: the replay of the next one sends all items of the cache.
         """
         if self.outgoing.is_open:
             add(self.outgoing.packer, items)
@@ -189,7 +189,7 @@ class ClientContext:
         self.check()
 
     def give_up_session(self) -> None:
-        """Make the next stream begin with a replay. The cache has everything that is queued."""
+        """Make the next stream begin with a replay. The cache has all queued items."""
         self.session.forget()
         self.outgoing.close()
 

@@ -120,10 +120,10 @@ class Connection:
         return self._backoff.told(stream.retry_after or self._retry.initial)
 
     def _redirected(self, address: str) -> float:
-        """Connect to another address. Returns the seconds to wait, and raises what `_lost` does.
+        """Connect to another address. Return the seconds to wait, and raise as `_lost` does.
 
-        Only the first redirect is followed at once, so that servers which send the client to each
-        other are not overrun.
+        Only the first redirect is followed at once, so that servers which redirect the client to each other
+        are not overrun.
         """
         self._redirects += 1
         wait = self._backoff.next() if self._redirects > 1 else 0.0
@@ -142,7 +142,7 @@ class Connection:
     def _ended(self, stream: Stream | None, error: aio.AioRpcError) -> float:
         """Decide what follows a stream that ended with a status.
 
-        Returns the seconds to wait before the next stream. Raises the error that ends the client.
+        Return the seconds to wait before the next stream. Raise the error that ends the client.
         """
         refused = refusal(error)
         if isinstance(refused, MAY_PASS):
@@ -164,12 +164,12 @@ class Connection:
         return not (welcomed or isinstance(refused, SessionFenced)) and self._addresses.refused()
 
     def _refused(self, stream: Stream | None, error: LicorneError) -> float:
-        """Decide what follows a refused message. Returns and raises what `_ended` does.
+        """Decide what follows a refused message. Return and raise as `_ended` does.
 
-        One byte that was changed on the way is enough for a refusal, so the message is sent again:
-        by a resumption, or by a replay if the replay was refused. If nothing was dealt with since
-        the last refusal, a replay takes the place of the resumption. If that was refused too, it
-        would be refused for ever.
+        One byte that was changed on the way is enough for a refusal, so the message is sent again: by a
+        resumption, or by a replay if the replay was refused. If no message was processed since the last
+        refusal, a replay takes the place of the resumption. If that was refused too, it would be refused
+        for ever.
         """
         if self._is_foreign(stream, error):
             self._lost(stream, str(error), answered=True)

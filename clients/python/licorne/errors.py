@@ -24,22 +24,22 @@ class Unauthorized(LicorneError):
 
 
 class ProtocolError(LicorneError):
-    """The server does not speak the protocol of this client; the text says where they differ.
+    """The server does not support the protocol of this client; the text describes the difference.
 
-    A message was refused, sent again and refused again, and nothing was processed in between. The
-    error's note gives advice.
+    A message was refused, sent again and refused again, and nothing was processed in between. The error's
+    note gives advice.
     """
 
 
 class RegistrationInvalid(LicorneError):
     """The server refused the id, version, policy group, build info or extra configuration.
 
-    The text says which. A refused queue configuration is `ConfigInvalid`.
+    The text names the field. A refused queue configuration is `ConfigInvalid`.
     """
 
 
 class ConfigInvalid(LicorneError):
-    """The server refused the queue configuration. `problems` are all that it found there."""
+    """The server refused the queue configuration. `problems` are all that it found."""
 
     def __init__(self, text: str, problems: Sequence[str]) -> None:
         """Store the problems, one text each, as the server worded them."""
@@ -64,7 +64,7 @@ class StaleRevision(LicorneError):
 
 
 class EventsMissed(LicorneError):
-    """Expected events were dropped, or their ids began anew.
+    """Expected events were dropped, or their ids started over.
 
     Watch `instance` from `next_id` on, and read the current state: some events are lost.
     """
@@ -79,8 +79,8 @@ class EventsMissed(LicorneError):
 class CallFailed(LicorneError):
     """The server refused a call of `State` or `Admin`, or failed on it.
 
-    `reason` is for programs: the reason of the server, such as ``RM_CONNECTED``, or the name of the
-    status of gRPC, such as ``INVALID_ARGUMENT``, where it gave none.
+    `reason` is for programs: the reason of the server, such as ``RM_CONNECTED``, or else the name of the
+    status of gRPC, such as ``INVALID_ARGUMENT``.
     """
 
     def __init__(self, text: str, reason: str) -> None:

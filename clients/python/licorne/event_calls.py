@@ -1,4 +1,4 @@
-"""Reads of the events of one RM: those that are kept, and those to come."""
+"""Reads of the events of one RM: past and future ones."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -46,15 +46,15 @@ class EventCalls(OfOneRm):
     async def watch_events(
         self, start: int | None = None, *, instance: str = ""
     ) -> AsyncGenerator[EventRecord, None]:
-        """Events of the RM as they happen, from the id `start` on, or from now on.
+        """Events of the RM as they happen, from the id `start` on, by default from now on.
 
-        A lost connection is made again, as often as it takes, and no event is left out. A server
-        that has restarted is asked until the RM has registered again. `instance` is that of the
-        `kept_events` that `start` was taken from.
+        A lost connection is opened again, as often as necessary, and no event is left out. A restarted
+        server is called until the RM has registered again. `instance` is that of the `kept_events` that
+        `start` was taken from.
 
-        Raises EventsMissed where expected events were dropped, and after a restart of the server or
-        a registration of the RM, with which ids begin anew. Leave the loop by
-        `contextlib.aclosing`, or the call stays open until the iterator is collected.
+        Raises EventsMissed where expected events were dropped, and after a restart of the server or a
+        registration of the RM, after which ids start over. Leave the loop by `contextlib.aclosing`, or the
+        call stays open until the iterator is collected.
         """
         check_arguments(start=0 if start is None else start, instance=instance)
         if start is None:

@@ -49,7 +49,7 @@ class ApplicationStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class Allocated:
-    """An ask was allocated to a node: start it there. A placeholder only holds the room."""
+    """An ask was allocated to a node: start it there. A placeholder only reserves the room."""
 
     key: str
     application_id: str
@@ -127,8 +127,8 @@ class Drained:
 class Reconnected:
     """A lost stream was replaced.
 
-    With `resumed` the session continues where it broke. Without, everything was sent anew by a
-    replay.
+    With `resumed` the session continues at the point of the break. Otherwise the whole state was sent again
+    by a replay.
     """
 
     resumed: bool

@@ -85,8 +85,8 @@ class Application:
 class Ask:
     """A request for one allocation.
 
-    The resource manager chooses the `key`. It must be unique among all asks of this resource
-    manager, also among those that have ended.
+    The resource manager chooses the `key`. It must be unique among all asks of this resource manager,
+    including ended ones.
     """
 
     key: str

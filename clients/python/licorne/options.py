@@ -119,10 +119,10 @@ class RetryConfig:
 
 
 class Confirm(Enum):
-    """Allocations that the client gives up by itself when the scheduler wants them to end.
+    """Allocations whose end the client confirms by itself when the scheduler requests it.
 
-    It confirms at once, and the scheduler gives the room away at once. So it must not confirm for
-    an allocation that has to be stopped first.
+    It confirms at once, and the scheduler reuses the room at once. So it must not confirm for an allocation
+    that has to be stopped first.
     """
 
     NOTHING = "nothing"

@@ -28,11 +28,10 @@ MAX_BYTES = 512 * 1024
 class Packer:
     """A queue of requests. Items are joined into the last request as far as that keeps their order.
 
-    An item joins the last request if that has items of the same kind, has room, and has no removal
-    that the item would come behind as an addition: the server handles the additions of a request
-    before its removals, and each of them in order. Otherwise it begins a request of its own. Nothing
-    joins an earlier request, so no item overtakes another. `clients/conformance/joining.json` has
-    cases for all languages.
+    An item joins the last request if that has items of the same kind, has room, and has no removal that the
+    item would follow as an addition: the server handles the additions of a request before its removals, and
+    each of them in order. Otherwise it begins a request of its own. No item joins an earlier request, so no
+    item overtakes another. `clients/conformance/joining.json` has cases for all languages.
     """
 
     def __init__(self, max_items: int = 1000) -> None:
@@ -111,11 +110,11 @@ class Packer:
 
     @property
     def takes_more(self) -> bool:
-        """True if there is one request only, and it has room: further items may be added to it."""
+        """True if there is a single request, and it has room for further items."""
         return len(self._requests) == 1 and self._counts[0] < self.max_items and self._bytes < MAX_BYTES
 
     def take(self) -> UpdateRequest | None:
-        """Take off the oldest request; None if there is none."""
+        """Remove and return the oldest request; None if there is none."""
         if not self._requests:
             return None
         self.items -= self._counts.popleft()
@@ -144,7 +143,7 @@ class JoinWindow:
     """
 
     def __init__(self, seconds: float) -> None:
-        """Begin without load. With 0 seconds nothing ever waits."""
+        """Begin without load. With 0 seconds no request waits."""
         self._seconds = seconds
         self._until = -inf
 
@@ -154,7 +153,7 @@ class JoinWindow:
         self._until = now + self._seconds if is_busy else -inf
 
     def left(self, now: float) -> float:
-        """Seconds that the next request should wait for more items; 0 to send it now."""
+        """Remaining seconds that the next request should wait for more items; 0 to send it now."""
         return max(0.0, self._until - now)
 
 
@@ -167,7 +166,7 @@ MAX_ANSWERS = 1000
 class Outgoing:
     """The requests of the session that are not sent yet.
 
-    It is closed while there is no session: the replay of the next one sends everything then. It is
+    It is closed while there is no session: the replay of the next one sends the whole state. It is
     open without a stream while the session can be resumed.
     """
 
@@ -224,18 +223,18 @@ class Outgoing:
         return not (self.packer or self._answers or self._victims or self._dump)
 
     def answer(self, answer: PredicateAnswer | PreemptionAnswer) -> None:
-        """Queue an answer behind others of its kind and before all items: the server waits."""
+        """Queue an answer after others of its kind and before all items: the server waits for it."""
         if isinstance(answer, PredicateAnswer):
             self._answers.append(answer)
         else:
             self._victims.append(answer)
 
     def dump(self, dump: StateDump) -> None:
-        """Queue the answer to a question for the state behind answers and before all items."""
+        """Queue a state dump, which the server has requested, after answers and before all items."""
         self._dump = dump
 
     def hold(self, now: float) -> float:
-        """Seconds for which the writer leaves the only queued request to be joined; 0 to go on."""
+        """Seconds for which the writer holds the only queued request for more items; 0 to send it."""
         left = self._window.left(now)
         self._holds = left > 0 and self._may_wait
         return left if self._holds else 0.0
@@ -247,10 +246,10 @@ class Outgoing:
 
     @property
     def _may_wait(self) -> bool:
-        """True unless something has to leave now.
+        """True unless a request has to be sent now.
 
-        A full request need not wait, nor one with another queued after it, nor one that a
-        caller waits for. Answers and dumps never wait.
+        A full request need not wait, nor one with another queued after it, nor one that a caller waits for.
+        Answers and dumps never wait.
         """
         return (
             self.packer.takes_more
@@ -259,7 +258,7 @@ class Outgoing:
         )
 
     def next(self, now: float, unprocessed: int) -> UpdateRequest | None:
-        """Take the request to send now, after `unprocessed` earlier ones; None if there is none."""
+        """Remove and return the request to send after `unprocessed` earlier ones; None if there is none."""
         if self._answers:
             answers = PredicateAnswers(answers=_first(self._answers))
             return UpdateRequest(predicate_answers=answers)
@@ -278,7 +277,7 @@ class Outgoing:
         return request
 
     async def room(self) -> bool:
-        """Wait until there is room. Returns False at once if there is no stream to send anything."""
+        """Wait until there is room. Return False at once if there is no stream to send anything."""
         if self.packer.items < self._limit:
             return True
         if not self.streaming:
@@ -289,14 +288,14 @@ class Outgoing:
 
 
 def _first(waiting: deque[A]) -> list[A]:
-    """Take off as many answers as fit a request."""
+    """Remove and return as many answers as fit into a request."""
     return [waiting.popleft() for _ in range(min(len(waiting), MAX_ANSWERS))]
 
 
 class Replay:
     """A snapshot of the cache, turned into requests one by one.
 
-    The snapshot is taken when the replay is made. Later changes are sent after the replay.
+    The snapshot is taken when the replay is created. Later changes are sent after the replay.
     """
 
     def __init__(self, cache: Cache) -> None:
@@ -311,8 +310,8 @@ class Replay:
     def requests(self, max_items: int) -> Iterator[UpdateRequest]:
         """The begin; nodes, applications, allocations and asks; the end with their counts.
 
-        No request has more than `max_items` items. Applications that have allocations are forced,
-        because the server must not reject what runs.
+        No request has more than `max_items` items. Applications that have allocations are forced, because
+        the server must not reject running work.
         """
         yield UpdateRequest(replay_begin=ReplayBegin())
         packer = Packer(max_items)
@@ -337,7 +336,7 @@ class Replay:
 
 
 def _full(packer: Packer) -> Iterator[UpdateRequest]:
-    """All requests but the last, which takes more items."""
+    """All requests but the last, which has room for more items."""
     while len(packer) > 1:
         request = packer.take()
         assert request is not None

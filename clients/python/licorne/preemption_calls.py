@@ -18,7 +18,7 @@ MAX_AFTER = 1_000_000.0
 class PreemptionCalls:
     """Answers to notices of preemption, and checkpoints; `Client.preemption` is one.
 
-    Every method raises what has ended the client, and ValueError for a time that cannot be sent.
+    Every method raises the error that has ended the client, if any, and ValueError for a time out of range.
     """
 
     def __init__(self, context: ClientContext) -> None:

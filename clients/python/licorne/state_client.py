@@ -75,9 +75,9 @@ class StateCalls(EventCalls):
         return await self._calls.call(lambda channel: _stub(channel).GetServer, pb.GetServerRequest())
 
     async def health(self, *, audit: bool = False) -> pb.GetHealthResponse:
-        """What is wrong, the worst first: of the RM that was named, or the verdict on all members.
+        """The findings, the worst first: of the named RM, or of all members.
 
-        With `audit` all books are added up first.
+        With `audit` all books are recounted first.
         """
         check_arguments(audit=audit)
         request = pb.GetHealthRequest(rm_id=self.rm_id, audit=audit)
@@ -124,7 +124,7 @@ class StateCalls(EventCalls):
     ) -> pb.Application:
         """One application with its first asks and oldest allocations.
 
-        There are `limit` of each at the most: 0 means 1,000, and 10,000 is the most.
+        There are at most `limit` of each: 0 means 1,000, and the maximum is 10,000.
         """
         check_arguments(application_id=application_id, limit=limit)
         request = pb.GetApplicationRequest(
@@ -225,7 +225,7 @@ class StateCalls(EventCalls):
     ) -> list[pb.CalendarEntry]:
         """Waiting asks and gangs that hold a shadow start, the earliest first, unknown starts last.
 
-        They are those of a partition, or of one queue and those below it. Without backfill there are none.
+        The result is for a partition, or for one queue and its descendants. Without backfill it is empty.
         """
         check_arguments(queue=queue)
         return await self._calls.gathered(
@@ -241,10 +241,9 @@ class StateCalls(EventCalls):
         return list(answer.shapes)
 
     async def reasons(self, *, queue: str = "", partition: str = "") -> pb.ListReasonsResponse:
-        """Why asks wait: their number by the first check that stops them, the most frequent first.
+        """Why asks wait: their number by the first check that blocks them, the most frequent first.
 
-        They are those of a partition, or of all that the caller may see, or of one queue and those
-        below it.
+        The result is for a partition, for all that the caller may see, or for one queue and its descendants.
         """
         check_arguments(queue=queue, partition=partition)
         named = self._partition(partition) if partition else ""
@@ -256,8 +255,8 @@ class StateCalls(EventCalls):
     ) -> list[pb.ResourceHours]:
         """Amounts times hours by queue, user or group, of a partition or of all that the caller may see.
 
-        They are those from the hour of `since` until `until`, in nanoseconds since 1970; 0 for all that
-        is kept, and for now.
+        The result is from the hour of `since` until `until`, in nanoseconds since 1970; 0 for all retained
+        hours, and for now.
         """
         check_arguments(by=by, since=since, until=until, partition=partition)
         named = self._partition(partition) if partition else ""
@@ -267,7 +266,7 @@ class StateCalls(EventCalls):
         )
 
     async def budgets(self) -> list[pb.Budget]:
-        """Budgets over RMs, parents before children, with what each RM has that the caller may see."""
+        """Budgets over RMs, parents before children, with the parts of RMs that the caller may see."""
         return await self._calls.gathered(
             lambda channel: _stub(channel).ListBudgets, pb.ListBudgetsRequest(), lambda page: page.budgets
         )

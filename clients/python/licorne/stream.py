@@ -155,7 +155,7 @@ class Stream:
             raise ConnectionLost("the stream ended without a goodbye")
 
     async def _raise_for_status(self) -> None:
-        """Raise the error that the server ended the stream with, if there is one."""
+        """Raise the error with which the server ended the stream, if any."""
         if self._call.done() and await self._call.code() is not grpc.StatusCode.OK:
             raise aio.AioRpcError(
                 await self._call.code(),
@@ -208,7 +208,7 @@ class Stream:
             self._tell(events, response.number)
 
     def _check(self, response: UpdateResponse) -> None:
-        """Hand checks to the function that judges them, if there is one."""
+        """Pass checks to the function that judges them, if there is one."""
         state, callbacks = self._context, self._context.callbacks
         stamp = state.session.stamp
         if callbacks.predicates is not None and response.HasField("predicate_checks"):
@@ -219,7 +219,7 @@ class Stream:
             callbacks.victims.start(stamp, [preemption_check(c, state.cache) for c in victims])
 
     def _call_back(self, response: UpdateResponse) -> None:
-        """Hand a message to the callback that wants it, if there is one."""
+        """Pass a message to its callback, if there is one."""
         state, callbacks = self._context, self._context.callbacks
         if response.HasField("container_states") and callbacks.states is not None:
             callbacks.states.put(container_states(response.container_states))
@@ -298,7 +298,7 @@ class Stream:
         await self._call.done_writing()
 
     async def _awake(self) -> bool:
-        """Wait for work. Returns False if it is time for an acknowledgement or a heartbeat."""
+        """Wait for work. Return False if an acknowledgement or a heartbeat is due."""
         patience = ACK_DELAY if self._context.session.unacknowledged else self._heartbeat / 2
         if await self._woken(patience):
             return True
@@ -308,7 +308,7 @@ class Stream:
         return False
 
     async def _woken(self, patience: float) -> bool:
-        """Wait at most `patience` seconds for something to do; returns False if there is nothing."""
+        """Wait at most `patience` seconds for work; return False if there is none."""
         wake = self._context.wake
         try:
             async with asyncio.timeout(patience):

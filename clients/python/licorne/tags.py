@@ -1,4 +1,4 @@
-"""Fields of applications and asks that travel as tags, as the published interface has no such fields.
+"""Fields of applications and asks that are sent as tags, as the published interface has no such fields.
 
 The server compares the names of tags without regard to case, and so do these functions.
 """

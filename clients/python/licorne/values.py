@@ -1,6 +1,6 @@
 """Checks of single values, before they are put into a message.
 
-A check takes the name of a field and its value, and returns the problem, or the empty text.
+A check has the name of a field and its value as arguments, and returns the problem, or the empty text.
 """
 
 import math

@@ -83,7 +83,7 @@ def _check_size(key: str, message: Message) -> None:
 
 
 def _partition(name: str) -> str:
-    """The partition as the wire says it: empty for the default one."""
+    """The partition on the wire: empty for the default one."""
     return "" if name == DEFAULT_PARTITION else name
 
 
@@ -136,8 +136,7 @@ def application(item: Application, *, force: bool = False) -> si.AddApplicationR
 def allocation(ask: Ask, node_id: str = "", asked_at: int | None = None) -> si.Allocation:
     """An ask, or with `node_id` an existing allocation.
 
-    `asked_at` (unix seconds) is the creation time of the ask; in a replay, it is sent to a server that
-    has not seen the ask before.
+    `asked_at` (unix seconds) is the creation time of the ask, for a replay to a server without the ask.
     """
     if not ask.key:
         raise Rejected("", f"an ask of application {ask.application_id!r} has no key")

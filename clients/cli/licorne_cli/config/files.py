@@ -89,7 +89,7 @@ def located(name: str, problems: Iterable[Problem]) -> list[str]:
 def validated(
     stub: AdminStub, args: argparse.Namespace, text: str, *, strict: bool = False
 ) -> ValidateConfigurationResponse:
-    """The server's verdict on a valid text; the warnings go to stderr.
+    """The server's verdict on a valid text; the warnings are written to stderr.
 
     Raises:
         RefusedError: the text is invalid; a line for each problem.

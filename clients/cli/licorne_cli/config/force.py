@@ -1,6 +1,6 @@
 """`licorne config apply` and `rollback`: put another configuration of an RM into force.
 
-The differences are shown first, and consent is asked for. A change by somebody else in the meantime
+The differences are displayed first, and consent is requested. A change by somebody else in the meantime
 cancels the action.
 """
 

@@ -110,7 +110,7 @@ def horizon(*, complete: bool, seconds: float, holds: Sequence[str] = ()) -> str
 
 
 def _queues(queues: Iterable[PlannedQueue]) -> Iterator[Iterable[str]]:
-    """Queues with what changes in each. A property is told where it stands, not where it is inherited."""
+    """Queues with their changes. A property is listed where it is set, not where it is inherited."""
     changes: dict[tuple[str, str], set[tuple[str, str, str]]] = {}
     heirs = 0
     for queue in queues:
@@ -127,7 +127,7 @@ def _queues(queues: Iterable[PlannedQueue]) -> Iterator[Iterable[str]]:
 
 
 def queue_lines(queue: PlannedQueue, inherited: Collection[tuple[str, str, str]] = ()) -> Iterator[str]:
-    """A queue, and below it its changes, without those that are `inherited`."""
+    """A queue, followed by its changes, without those that are `inherited`."""
     apps = f", {counted(queue.applications, 'application')}" if queue.applications else ""
     yield f"{queue.change:<9} {_placed(queue.path, queue.partition)}{apps}"
     if queue.change == "changed":

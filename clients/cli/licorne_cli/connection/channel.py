@@ -73,7 +73,7 @@ def no_rm(args: argparse.Namespace) -> str:
 
 
 def not_there(kind: str, name: str, known: Iterable[str], none: str) -> str:
-    """``no RM "nope"; there are: batch, services``; `none` if nothing is known."""
+    """``no RM "nope"; there are: batch, services``; `none` if there are no names."""
     others = ", ".join(map(printable, known))
     return f'no {kind} "{printable(name)}"; there are: {others}' if others else none
 
@@ -118,7 +118,7 @@ def all_rms(stub: StateStub, timeout: float) -> Iterator[ResourceManager]:
 
 
 class _Completeness(grpc.UnaryUnaryClientInterceptor):
-    """Collects the members whose part an answer lacks."""
+    """Collects the members whose part is missing in an answer."""
 
     def __init__(self) -> None:
         self._missing: dict[str, None] = {}
@@ -130,7 +130,7 @@ class _Completeness(grpc.UnaryUnaryClientInterceptor):
         return call
 
     def tell(self) -> None:
-        """Print a line on stderr if there are any."""
+        """Print a line on stderr if any members are missing."""
         if self._missing:
             names = ", ".join(map(printable, self._missing))
             say(f"licorne: members {names} did not answer: what is theirs is not in the answer")
@@ -165,7 +165,7 @@ def add_connection_arguments(
 
     The first of the output `forms` is the default; with a single form there is no `-o`.
     `partition` adds `--partition`, and `rm`, by default the same, adds `--rm`.
-    With `everywhere` the default is all partitions. `named` says what holds in place of a default.
+    With `everywhere` the default is all partitions. `named` describes the value used in place of a default.
     `settle` fills in the values of omitted options.
     """
     if len(forms) > 1:
@@ -208,7 +208,7 @@ def add_connection_arguments(
 
 
 def chosen_partition(stub: StateStub, args: argparse.Namespace) -> str:
-    """The partition to ask about. If none was named and there are several, a note names it."""
+    """The partition of the request. If none was named and there are several, a note names it."""
     if args.partition and (args.partition.startswith("[") or not args.rm_id):
         return str(args.partition)
     if args.partition:

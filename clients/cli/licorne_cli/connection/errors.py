@@ -26,7 +26,7 @@ def reason_of(error: grpc.RpcError) -> str:
 
 
 def metadata_of(error: grpc.RpcError) -> dict[str, str]:
-    """The values that go with the machine-readable code."""
+    """The values that belong to the machine-readable code."""
     return dict(detail_of(error, error_details_pb2.ErrorInfo).metadata)
 
 

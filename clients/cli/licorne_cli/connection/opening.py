@@ -36,7 +36,7 @@ class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientIntercepto
 
 
 def open_channel(args: argparse.Namespace) -> grpc.Channel:
-    """A channel to the target, with the token if there is one. Of several it is the first with a server.
+    """A channel to the target, with the token if any. Of several targets it is the first with a server.
 
     Raises:
         TlsFilesError: a file of the TLS options is unusable.
@@ -69,7 +69,7 @@ def _first_channel(args: argparse.Namespace, tls: TlsConfig | None) -> grpc.Chan
 
 
 def _connects(channel: grpc.Channel, patience: float) -> bool:
-    """True if a channel has a connection within so many seconds."""
+    """True if a channel gets a connection within this number of seconds."""
     states: queue.SimpleQueue[grpc.ChannelConnectivity] = queue.SimpleQueue()
     ends = time.monotonic() + patience
     note = states.put

@@ -67,7 +67,7 @@ def channel_credentials(tls: TlsConfig) -> grpc.ChannelCredentials:
 def client_context(tls: TlsConfig) -> ssl.SSLContext:
     """A context of `ssl` with the same files, which verifies as gRPC does as far as possible.
 
-    Without `ca` it trusts the authorities of the system. gRPC may have others of its own.
+    Without `ca` it trusts the authorities of the system. gRPC may trust others of its own.
 
     Raises:
         TlsFilesError: a file cannot be read, or is unusable.
@@ -107,7 +107,7 @@ ABOUT_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")
 
 
 def tls_advice(target: str, tls: TlsConfig | None, patience: float = PATIENCE) -> str:
-    """Advice if client and server disagree on TLS; empty if that is not known.
+    """Advice if client and server disagree on TLS; empty if this is unknown.
 
     `patience` limits each step of the handshake, in seconds; PATIENCE is its maximum.
     """

@@ -1,4 +1,4 @@
-"""What an operator does to applications: end, hold and resume, another priority, another queue."""
+"""Acts of an operator on applications: end, hold and resume, another priority, another queue."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -82,7 +82,7 @@ def change(act: Act, name: str) -> tuple[ChangeApplicationResponse, str]:
     """Give an application another priority or queue.
 
     Raises:
-        UsageError: neither was given.
+        UsageError: neither is given.
     """
     args = act.args
     if args.priority is None and not args.reset_priority and not args.queue:
@@ -120,7 +120,7 @@ def active_apps(stub: StateStub, timeout: float, partition: str) -> Iterator[App
 
 
 def active_names(stub: StateStub, timeout: float, partition: str) -> Iterator[str]:
-    """Their names."""
+    """Names of the active applications."""
     return (app.application_id for app in active_apps(stub, timeout, partition))
 
 

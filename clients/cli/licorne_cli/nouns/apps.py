@@ -123,12 +123,12 @@ EXAMPLES = (
 
 
 def reason(app: Application) -> str:
-    """Why it waits or was rejected, for people; a dash where that was not asked for."""
+    """The reason why it waits or was rejected, for people; a dash if reasons were not requested."""
     return human_text(app.reason or app.rejected_message) or NOTHING
 
 
 def running(app: Application) -> str:
-    """The number of allocations, and of placeholders behind a plus."""
+    """The number of allocations, with the number of placeholders after a plus."""
     held = app.placeholder_count
     return f"{app.allocation_count - held}{f' +{held} placeholders' if held else ''}"
 
@@ -256,7 +256,7 @@ def elastic_text(app: Application) -> str:
 
 
 def folded(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The rows of asks, a single one for those that differ in their keys alone."""
+    """The rows of asks, with one row for all that differ in their keys alone."""
     keys: dict[tuple[str, ...], list[str]] = {}
     for key, *others in rows:
         keys.setdefault(tuple(others), []).append(key)

@@ -1,4 +1,4 @@
-"""`licorne budgets`: budgets over RMs and what each RM has of them; `apply` replaces, `release` frees."""
+"""`licorne budgets`: budgets over RMs and each RM's part; `apply` replaces, `release` frees."""
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ STALE = "STALE_REVISION"
 
 
 class Row(NamedTuple):
-    """A budget as a whole, or what one RM has of it."""
+    """A budget as a whole, or one RM's part of it."""
 
     budget: Budget
     holding: BudgetHolding | None = None
@@ -57,24 +57,24 @@ class Row(NamedTuple):
 
     @property
     def used(self) -> str:
-        """What is used; unknown of an RM that another member serves."""
+        """The used amount; unknown for an RM that another member serves."""
         if self.holding and not self.holding.here:
             return "?"
         return human_resources(self.holding.used if self.holding else self.budget.used)
 
     @property
     def unassigned(self) -> Mapping[str, int]:
-        """The rest of the budget."""
+        """The unassigned remainder of the budget."""
         return {} if self.holding else self.budget.unassigned
 
     @property
     def wanted(self) -> Mapping[str, int]:
-        """What an RM needs beyond that."""
+        """The amount that an RM needs in addition."""
         return self.holding.wanted if self.holding else {}
 
     @property
     def overdraft(self) -> Mapping[str, int]:
-        """What an RM uses beyond its slice."""
+        """The use of an RM beyond its slice."""
         return self.holding.overdraft if self.holding else {}
 
 
@@ -150,7 +150,7 @@ def apply(act: Act, name: str) -> tuple[UpdateBudgetsResponse, str]:
     """Replace all budgets by those of a file.
 
     Raises:
-        RefusedError: the file has problems, or another revision came first.
+        RefusedError: the file has problems, or another revision was stored meanwhile.
     """
     request = UpdateBudgetsRequest(
         budgets=act.args.text, base_revision=act.args.base, comment=act.args.message
@@ -177,7 +177,7 @@ def plan_release(_act: Act, names: Sequence[str]) -> list[str]:
 
 
 def release(act: Act, name: str) -> tuple[ReleaseBudgetResponse, str]:
-    """Free what an RM holds that nobody serves."""
+    """Free the amounts of an RM that no member serves."""
     answer = act.admin.ReleaseBudget(
         ReleaseBudgetRequest(rm_id=name, message=act.args.message), timeout=act.timeout
     )

@@ -28,7 +28,7 @@ def time_or_none(nanoseconds: int) -> str:
 
 
 def late(entry: CalendarEntry) -> str:
-    """``late`` if the start is expected after the latest one that is wanted."""
+    """``late`` if the expected start is later than requested."""
     is_late = 0 < entry.start.start_by < entry.start.starts_at
     return "late" if is_late else NOTHING
 

@@ -1,6 +1,6 @@
-"""`licorne events`: the kept events of an RM; with -w also future ones.
+"""`licorne events`: the retained events of an RM; with -w also future ones.
 
-An event names its object, but not the queue and the user of an application. Filters by these ask the
+An event names its object, but not the queue and the user of an application. Filters by these query the
 server at the beginning, and for each new application.
 """
 
@@ -351,7 +351,7 @@ run = served(show)
 
 
 def show_kept(stub: StateStub, args: argparse.Namespace) -> None:
-    """Print the events that were kept at the time of the first answer."""
+    """Print the events that were retained at the time of the first answer."""
     wanted = EventFilter.of(stub, args)
     request = ListEventsRequest(rm_id=args.rm_id, start=args.start or 0)
     if wanted.since:
@@ -370,7 +370,7 @@ def show_kept(stub: StateStub, args: argparse.Namespace) -> None:
 
 
 def first_since(stub: StateStub, args: argparse.Namespace, since: float) -> int:
-    """The first id of events at that time or later, found by a few short calls.
+    """The first id of events at or after that time, found by a few short calls.
 
     Ids increase with time. If the clock of the server was set back, older events may be included.
     """

@@ -92,10 +92,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Print the verdict, its reason in a sentence, and all checks in order; without APP the sum.
+    """Print the verdict, its reason in a sentence, and all checks in order; without APP the totals.
 
     Raises:
-        UsageError: there is an application and a queue.
+        UsageError: both an application and a queue are given.
     """
     if args.application and args.queue:
         raise UsageError("--queue is for all asks: leave out the application")
@@ -123,7 +123,7 @@ run = served(show)
 def tried(
     stub: AdminStub, args: argparse.Namespace, partition: str, response: ExplainResponse
 ) -> PlanStartResponse | str:
-    """What would let the ask start, as the server has tried; or why it has not tried."""
+    """The server's trials of changes that let the ask start, or the reason why there were none."""
     request = PlanStartRequest(
         rm_id=partition[1:].partition("]")[0],
         partition=partition,
@@ -140,7 +140,7 @@ def tried(
 
 
 def found(stub: StateStub, args: argparse.Namespace) -> tuple[str, ExplainResponse]:
-    """The explanation and its partition. If none was named, all partitions are asked.
+    """The explanation and its partition. If none was named, all partitions are queried.
 
     Raises:
         UsageError: several partitions have the application.
@@ -205,7 +205,7 @@ def nothing_waits(
 
 
 def most_specific(refusals: Sequence[grpc.RpcError]) -> grpc.RpcError:
-    """The refusal that says more than that the application does not exist, if there is one."""
+    """A refusal with more information than that the application does not exist, if there is one."""
     ends = "not found"
     return next((error for error in refusals if not (error.details() or "").endswith(ends)), refusals[0])
 
@@ -217,7 +217,7 @@ def explained(stub: StateStub, args: argparse.Namespace, partition: str) -> Expl
 
 
 def print_explanation(response: ExplainResponse, trials: PlanStartResponse | str | None = None) -> None:
-    """Print an explanation for people, with what was tried for an ask that a check stops."""
+    """Print an explanation for people, with the trials for an ask that a check blocks."""
     subject = printable(f"{response.application_id}/{response.allocation_key}".rstrip("/"))
     print_sentence(f"{subject} in {printable(response.queue)}: {response.verdict}")
     print_sentence(human_text(response.summary))
@@ -252,7 +252,7 @@ def print_explanation(response: ExplainResponse, trials: PlanStartResponse | str
 
 
 def print_trials(trials: PlanStartResponse | str) -> None:
-    """Print changes with which the ask starts, or that there are none."""
+    """Print the changes with which the ask starts, or that there are none."""
     if isinstance(trials, str):
         print_sentence(f"what would let it start was not tried: {human_text(trials)}")
         return
@@ -264,7 +264,7 @@ def print_trials(trials: PlanStartResponse | str) -> None:
 
 
 def print_times(response: ExplainResponse) -> None:
-    """Print since when it is held, what may change by time alone, and when it is expected to start."""
+    """Print the time of its hold, the times of changes without an act, and the expected start."""
     for check in response.checks:
         if check.since:
             print_sentence(f"held since {shown_time(check.since)}")
@@ -277,7 +277,7 @@ def print_times(response: ExplainResponse) -> None:
 
 
 def start_text(start: ExpectedStart) -> str:
-    """The expected start with its range and confidence, and the latest one that is wanted, in a sentence."""
+    """A sentence with the expected start, its range and confidence, and the latest requested start."""
     text = "expected to start"
     if start.level:
         within = f"between {shown_time(start.earliest)} and {shown_time(start.latest)}"

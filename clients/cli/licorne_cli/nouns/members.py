@@ -51,7 +51,7 @@ MEMBERS = Listing[Member](
 
 
 class Owned(NamedTuple):
-    """An RM, and the member that serves it, None for nobody."""
+    """An RM, and the member that serves it; None for no member."""
 
     rm: MemberRm
     member: Member | None
@@ -108,7 +108,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
 
 
 def asked(stub: AdminStub, args: argparse.Namespace) -> ListMembersResponse:
-    """All members; a line on stderr says if they may be out of date."""
+    """All members; a line on stderr warns if they may be out of date."""
     answer: ListMembersResponse = stub.ListMembers(ListMembersRequest(), timeout=args.timeout)
     if answer.problem:
         say(f"this may be out of date: {printable(answer.problem)}")
@@ -116,7 +116,7 @@ def asked(stub: AdminStub, args: argparse.Namespace) -> ListMembersResponse:
 
 
 def owned_rms(stub: AdminStub, args: argparse.Namespace, name: str) -> Iterator[Owned]:
-    """The RMs of a member, or of all and of nobody."""
+    """The RMs of a member, or all, including those without a member."""
     answer = asked(stub, args)
     members = [member for member in answer.members if name in ("", member.name, member.id)]
     if name and not members:
@@ -167,7 +167,7 @@ def plan_drain(act: Act, names: Sequence[str]) -> list[str]:
 
 
 def drain(act: Act, name: str, *, drained: bool) -> tuple[DrainMemberResponse, str]:
-    """Drain a member, or take that back."""
+    """Drain a member, or end the drain."""
     request = DrainMemberRequest(member=name, drain=drained, message=act.args.message)
     answer = act.admin.DrainMember(request, timeout=act.timeout)
     already = "" if answer.changed else " already"

@@ -106,7 +106,7 @@ def attributes(found: Mapping[str, str]) -> str:
 
 
 def schedulable(node: Node) -> str:
-    """``yes`` if the node takes new allocations; ``cordoned`` or ``draining`` if an operator prevents it."""
+    """``yes``, ``no``, or ``cordoned`` or ``draining`` if an operator prevents new allocations."""
     if node.drain.remaining:
         return "draining"
     return "cordoned" if node.drained else "yes" if node.schedulable else "no"
@@ -212,7 +212,7 @@ WATCH_SECONDS = 2.0
 
 
 def add_drain_options(parser: argparse.ArgumentParser) -> None:
-    """Add how what runs is stopped, the reason, and whether to wait."""
+    """Add the options for the pace of stops, the reason, and waiting."""
     stops = parser.add_mutually_exclusive_group()
     stops.add_argument(
         "--deadline",
@@ -259,7 +259,7 @@ def planned(node: Node, deadline: float | None) -> str:
 
 
 def drain(act: Act, name: str) -> tuple[DrainNodeResponse, str]:
-    """Cordon a node, have its allocations stopped or wait for them, and show how far that is."""
+    """Cordon a node, stop its allocations or wait for their end, and print the progress."""
     seconds = act.args.deadline
     request = DrainNodeRequest(
         rm_id=act.place.rm_id,

@@ -202,7 +202,7 @@ class Noun(Generic[T]):
         print_or_watch(self.listing, lambda: self.found(stub, args, partition, name), args)
 
     def found(self, stub: Any, args: argparse.Namespace, partition: str, name: str) -> Sequence[T]:
-        """The items that pass the filters, of a name if there is one.
+        """The items that pass the filters, or those of a name.
 
         Raises:
             NotFoundError: there is no item of that name.

@@ -69,7 +69,7 @@ def reasons_of(stub: StateStub, args: argparse.Namespace, queue: str = "") -> Li
 
 
 def together(answers: Sequence[ListReasonsResponse]) -> ListReasonsResponse:
-    """The sum of the answers for several partitions."""
+    """The totals of the answers for several partitions."""
     sums: dict[str, WaitReason] = {}
     for reason in (reason for answer in answers for reason in answer.reasons):
         found = sums.get(reason.code)
@@ -114,7 +114,7 @@ def row(reason: WaitReason) -> tuple[str, ...]:
 
 
 def first_of(reason: WaitReason) -> str:
-    """The first subject of a reason, or what nodes lack: ``5,800 full: memory, 300 reserved``."""
+    """The first subject of a reason, or the shortages of nodes: ``5,800 full: memory, 300 reserved``."""
     if reason.code == NO_NODE_FITS:
         return printable(", ".join(f"{one.asks:,} {one.cause}" for one in reason.causes))
     return "".join(_subject(reason.code, one) for one in reason.first_queues[:1])

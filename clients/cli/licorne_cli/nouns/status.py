@@ -1,4 +1,4 @@
-"""`licorne status`: what somebody needs who was woken up, on one screen."""
+"""`licorne status`: the information for an operator on call, on one screen."""
 
 import argparse
 import sys
@@ -56,7 +56,7 @@ class Line(NamedTuple):
 
 
 def lines_of(facts: Facts) -> list[Line]:
-    """The whole screen; a line with nothing to tell is left out."""
+    """The whole screen; lines without content are left out."""
     asks, health = facts.reasons.asks, facts.health
     found = [
         Line("verdict", f"{health.severity} ({health.scope}, at {shown_clock(health.time / 1e9)})"),
@@ -84,7 +84,7 @@ def lines_of(facts: Facts) -> list[Line]:
 
 
 def finding_text(one: Finding) -> str:
-    """The sentence of a finding, with the member that says so and since when."""
+    """The sentence of a finding, with the member that reports it and its time."""
     since = f", since {shown_clock(one.since / 1e9)} ({age(one.since)})" if one.since else ""
     return printable(f"{f'{one.member}: ' if one.member else ''}{one.text}{since}")
 
@@ -102,19 +102,19 @@ def members_text(facts: Facts) -> str:
 
 
 def rms_text(facts: Facts) -> str:
-    """How many of the RMs are connected."""
+    """The number of connected RMs among all."""
     return f"{sum(rm.connected for rm in facts.rms):,} of {len(facts.rms):,} connected"
 
 
 def nodes_text(facts: Facts) -> str:
-    """Number of nodes, those that are out, and those that are reserved."""
+    """Numbers of nodes, of those not schedulable, and of those reserved."""
     out = named(facts.out, lambda of: node_text(of.item))
     parts = [_count(facts.nodes, "node"), f"{facts.reserved:,} reserved" if facts.reserved else "", out]
     return "; ".join(filter(None, parts))
 
 
 def node_text(node: Node) -> str:
-    """A node that takes nothing new."""
+    """A node that accepts no new allocations."""
     if not node.HasField("cordon"):
         return f"{node.node_id} is not schedulable"
     drain = f", drain {drain_text(node.drain)}" if node.HasField("drain") else ""
@@ -129,7 +129,7 @@ def mark_text(name: str, mark: OperatorMark) -> str:
 
 
 def change_text(change: Change) -> str:
-    """What an operator did, when and why."""
+    """An operator's act, with time and reason."""
     by = f" by {change.by}" if change.by else ""
     why = f": {change.message}" if change.message else ""
     return printable(f"{shown_time(change.time)} {change.what}{by}{why}")
@@ -148,7 +148,7 @@ def _count(number: int, what: str) -> str:
 
 
 def plain(facts: Facts) -> dict[str, Any]:
-    """Everything as data. Of queues, nodes and applications those that are told of are there."""
+    """The facts as data. Of queues, nodes and applications only the displayed ones are included."""
 
     def rows(found: Iterable[Of]) -> list[dict[str, Any]]:
         return [{"partition": of.partition, **to_plain(of.item)} for of in found]

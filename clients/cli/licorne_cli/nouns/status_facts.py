@@ -1,4 +1,4 @@
-"""What `licorne status` tells, from the calls of `State` and `Admin`. Each list is bounded."""
+"""The facts for `licorne status`, from the calls of `State` and `Admin`. Each list is bounded."""
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator
@@ -101,7 +101,7 @@ class Facts:
 
 
 def gathered(channel: grpc.Channel, args: argparse.Namespace) -> Facts:
-    """Ask for everything; what the caller may not see is left out."""
+    """Query all facts; those hidden from the caller are left out."""
     state, admin, timeout = StateStub(channel), AdminStub(channel), args.timeout
     facts = Facts(
         state.GetServer(GetServerRequest(), timeout=timeout),
@@ -139,7 +139,7 @@ def if_allowed(call: Callable[[], M]) -> M | None:
 def _rows(
     call: Callable[..., Any], request: Callable[..., Any], name: str, partitions: list[str], timeout: float
 ) -> Iterator[tuple[str, Any]]:
-    """The rows of a list of all these partitions, each with its partition; one that is gone has none."""
+    """The rows of a list of all these partitions, each with its partition; a removed partition has none."""
     for partition in partitions:
         try:
             for page in pages(call, request(partition=partition), timeout):
@@ -150,13 +150,13 @@ def _rows(
 
 
 def bounded(facts: Facts, rows: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """The first rows of a list; the facts note if there are more."""
+    """The first rows of a list; the facts record if there are more."""
     yield from islice(rows, MOST)
     facts.is_cut = facts.is_cut or next(rows, None) is not None
 
 
 def add_queues(facts: Facts, rows: Iterable[tuple[str, Queue]]) -> None:
-    """Add what is to be told of queues."""
+    """Add the facts about queues."""
     for partition, queue in rows:
         if queue.HasField("stop") or queue.state == "Stopped":
             facts.stopped.append(Of(partition, queue.path, queue))
@@ -164,7 +164,7 @@ def add_queues(facts: Facts, rows: Iterable[tuple[str, Queue]]) -> None:
 
 
 def add_nodes(facts: Facts, rows: Iterable[tuple[str, Node]]) -> None:
-    """Add what is to be told of nodes."""
+    """Add the facts about nodes."""
     for partition, node in rows:
         facts.nodes += 1
         facts.reserved += node.reservation_count > 0
@@ -178,7 +178,7 @@ def add_nodes(facts: Facts, rows: Iterable[tuple[str, Node]]) -> None:
 
 
 def add_applications(facts: Facts, rows: Iterable[tuple[str, Application]]) -> None:
-    """Add what operators did to applications."""
+    """Add the acts of operators on applications."""
     for partition, app in rows:
         if app.HasField("hold"):
             facts.held.append(Of(partition, app.application_id, app))

@@ -60,7 +60,7 @@ def _amount(name: str, text: str, whole: str) -> int:
 
 
 def nodes(domain: TopologyDomain) -> str:
-    """The nodes of a domain; ``3 of 4`` if some take no allocations."""
+    """The nodes of a domain; ``3 of 4`` if some accept no allocations."""
     if domain.schedulable_nodes == domain.nodes:
         return f"{domain.nodes:,}"
     return f"{domain.schedulable_nodes:,} of {domain.nodes:,}"
@@ -152,7 +152,7 @@ def whole_topology(stub: StateStub, args: argparse.Namespace, partition: str) ->
 
 
 def is_inside(path: str, domain: str) -> bool:
-    """True for a domain and those inside; all are inside the empty one."""
+    """True for a domain and those inside it; the empty path contains all."""
     return not domain or path == domain or path.startswith(f"{domain}/")
 
 

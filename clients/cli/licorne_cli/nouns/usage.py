@@ -27,12 +27,12 @@ CSV_COLUMNS = ("partition", "name", "resource", "hours", "allocations", "preempt
 
 
 def resource_hours(hours: dict[str, float]) -> str:
-    """``memory=1.5Gi·h``, which nobody takes for an amount of memory."""
+    """``memory=1.5Gi·h``, so that it is not mistaken for an amount of memory."""
     return hours_text(hours, "·h")
 
 
 def sort_key(hours: dict[str, float]) -> float:
-    """Cores come first."""
+    """Sort key with cores first."""
     return hours.get("vcore", 0.0)
 
 
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Print the sums."""
+    """Print the totals."""
     stub = StateStub(channel)
     rows = list(all_rows(stub, args))
     if args.output == CSV:
@@ -90,7 +90,7 @@ def all_rows(stub: StateStub, args: argparse.Namespace) -> Iterator[ResourceHour
 
 
 def _moment(now: float, ago: float) -> int:
-    """The time so many seconds ago, in nanoseconds; 0 for none."""
+    """The time this number of seconds ago, in nanoseconds; 0 for none."""
     return max(1, int((now - ago) * 1e9)) if ago else 0
 
 

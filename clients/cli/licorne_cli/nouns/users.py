@@ -77,7 +77,7 @@ def found_usages(stub: StateStub, args: argparse.Namespace, partition: str) -> I
 
 
 def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
-    """Print users or groups; the server knows a name, or refuses it."""
+    """Print users or groups; the server refuses an unknown name."""
     everybody = argparse.Namespace(**{**vars(args), "name": ""})
 
     def names() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What operators did by hand, in words: who, how long ago, and why."""
+"""Acts of operators in words: who, how long ago, and why."""
 
 import math
 import time
@@ -22,7 +22,7 @@ def age(nanoseconds: int) -> str:
 
 
 def length(seconds: float) -> str:
-    """A length of time above zero as options take it, in whole seconds: ``1h30m``."""
+    """A positive length of time in the format of options, in whole seconds: ``1h30m``."""
     parts, left = "", math.ceil(seconds)
     for unit, size in (("d", DAY), ("h", 3600), ("m", 60), ("s", 1)):
         number, left = divmod(left, size)
@@ -31,18 +31,18 @@ def length(seconds: float) -> str:
 
 
 def marked(mark: OperatorMark) -> str:
-    """Who did it, and how long ago; a dash for nobody."""
+    """The operator and the time of an act; a dash for none."""
     return f"{printable(mark.by) or 'operator'} {age(mark.time)}" if mark.time else NOTHING
 
 
 def told(mark: OperatorMark) -> str:
-    """The operator, the time and the reason, behind what was done."""
+    """The operator, the time and the reason, to follow the act."""
     why = f": {human_text(mark.message)}" if mark.message else ""
     return f"by {printable(mark.by) or 'an operator'} {age(mark.time)} ago{why}"
 
 
 def marked_with_reason(mark: OperatorMark) -> str:
-    """The same for a cell; a dash for nobody."""
+    """Operator, time and reason for a cell; a dash for none."""
     return told(mark) if mark.time else NOTHING
 
 

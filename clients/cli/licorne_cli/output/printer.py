@@ -63,7 +63,7 @@ class Printer(Generic[T]):
     ) -> None:
         """`output` is the form; `events` adds a column of changes, `times` one of the time of each look.
 
-        `widths` are the minimum widths of columns, for rows that are not known yet.
+        `widths` are the minimum widths of columns, for later rows.
         """
         self._widths = widths
         self._listing = listing
@@ -114,7 +114,7 @@ class Printer(Generic[T]):
 
 
 def is_shown(column: Column, rows: Sequence[object]) -> bool:
-    """True for a column to be shown: an optional one needs a value in some row."""
+    """True for a displayed column: an optional one needs a value in some row."""
     return not column.optional or any(column.cell(row) != NOTHING for row in rows)
 
 

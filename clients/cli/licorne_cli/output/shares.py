@@ -1,4 +1,4 @@
-"""Fairness with memory in words: decayed usage, and what is left of budgets of hours."""
+"""Fairness with memory in words: decayed usage, and the remaining hours of budgets."""
 
 from collections.abc import Iterable
 from math import isinf
@@ -8,9 +8,9 @@ from licorne_cli.output.text import NOTHING, hours_text, human_text, shown_time
 
 
 def decayed(share: FairShare) -> str:
-    """Hours of what is due, by which siblings are ordered, and the decayed usage: ``1.25h vcore=12.3``.
+    """Decayed usage in hours of the share, which orders siblings, and by resource: ``1.25h vcore=12.3``.
 
-    ``last`` stands for a weight of 0, and a dash where nothing is remembered.
+    ``last`` stands for a weight of 0, and a dash for no memory.
     """
     if not share.half_life:
         return NOTHING
@@ -24,7 +24,7 @@ def decayed_key(share: FairShare) -> float:
 
 
 def hours_left(budgets: Iterable[HoursBudget]) -> str:
-    """What is left in the present windows: ``gpu=12 of 500 until 2026-11-30 00:00:00``; a dash for none."""
+    """The remaining hours of windows: ``gpu=12 of 500 until 2026-11-30 00:00:00``; a dash for none."""
     parts = (
         f"{hours_text({one.resource: one.left})} of {_amount(one)} until {shown_time(one.resets_at)}"
         for one in budgets

@@ -1,6 +1,6 @@
 """Output of commands (DESIGN § 5): aligned tables with human units, JSON with raw numbers.
 
-Data goes to stdout, messages to stderr. A table uses rich on a terminal and plain text elsewhere.
+Data is written to stdout, messages to stderr. A table uses rich on a terminal, otherwise plain text.
 `ask_consent` asks the operator before an action.
 """
 
@@ -52,7 +52,7 @@ CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, er
 
 
 class OutputError(Exception):
-    """The output cannot be written; the text says why."""
+    """The output cannot be written; the text gives the reason."""
 
 
 @contextmanager
@@ -295,7 +295,7 @@ class Table:
 def narrowed(
     headers: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], excess: int
 ) -> dict[int, int]:
-    """Smaller widths of the columns of names, which make a table narrower by `excess`; none if it cannot be.
+    """Smaller widths of the columns of names, which make a table narrower by `excess`; none if impossible.
 
     The widest lose first. A name is a single word, and no amount such as ``vcore=1``.
     """

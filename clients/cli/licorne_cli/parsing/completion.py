@@ -1,4 +1,4 @@
-"""`licorne completion`, and what a shell is offered that completes our commands.
+"""`licorne completion`, and the completions of commands for a shell.
 
 argcomplete has the scripts of the shells: they run `licorne` with the line typed so far, and `complete`
 answers. Names of queues, nodes and other items are asked of the server, which has a second for its answer.
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 def complete(place: Place, run: Run) -> None:
     """Answer the shell, and exit.
 
-    argcomplete sees the words behind the command alone, because it does not know options before a verb.
+    argcomplete gets only the words after the command, because it does not support options before a verb.
     """
     line, point = os.environ["COMP_LINE"], int(os.environ["COMP_POINT"])
     quote, prefix, _, [_, *typed], _ = split_line(line, point)
@@ -92,7 +92,7 @@ def values(
     run: Run,
     **_: object,
 ) -> Mapping[str, str]:
-    """The values of an argument that begins so, each with its meaning; verbs of a noun beside its names."""
+    """The values of an argument with this prefix, each with its meaning; verbs of a noun beside its names."""
     if isinstance(action.type, Offering):
         return dict.fromkeys(action.type.words, "")
     if action.metavar == FILE:

@@ -15,9 +15,9 @@ ForCommands = argparse._SubParsersAction
 
 
 class ForVerbs(ForCommands):  # type: ignore[type-arg]
-    """Subcommands of a parser that takes words of its own too: ``nodes n1`` and ``nodes drain n1``.
+    """Subcommands of a parser that has arguments of its own too: ``nodes n1`` and ``nodes drain n1``.
 
-    argparse cannot have both; `Parser` chooses the subcommand before argparse sees the words.
+    argparse does not support both; `Parser` chooses the subcommand before argparse gets the words.
     """
 
 
@@ -90,7 +90,7 @@ class Parser(argparse.ArgumentParser):
         return [action for action in found if not isinstance(action, ForVerbs)]
 
     def _needs_command(self) -> bool:
-        """True for a parser that takes nothing but subcommands."""
+        """True for a parser whose only arguments are subcommands."""
         return any(isinstance(action, ForCommands) for action in self._get_positional_actions())
 
     def _place_of_command(self, words: Sequence[str]) -> int | None:
@@ -116,7 +116,7 @@ class Parser(argparse.ArgumentParser):
             self.error(f"{words[0]!r} is no command, did you mean {meant}?")
 
     def _problem_of(self, unknown: Sequence[str], words: Sequence[str], above: Sequence["Parser"]) -> str:
-        """The message for words and options that are not known here."""
+        """The message for unknown words and options."""
         verbs = dict(commands_of(self))
         if verbs and not unknown[0].startswith("-"):
             word = next(word for word in words if not word.startswith("-"))
@@ -128,7 +128,7 @@ class Parser(argparse.ArgumentParser):
         return f"unrecognized arguments: {' '.join(unknown)}{self._meant(unknown)}"
 
     def _meant(self, unknown: Iterable[str]) -> str:
-        """A suggestion for the first unknown option that is similar to a known one."""
+        """A suggestion for the first unknown option that is similar to a supported one."""
         options = (word.partition("=")[0] for word in unknown if word.startswith("-"))
         texts = (did_you_mean(option, self._flags()) for option in options)
         return next(filter(None, texts), "")
@@ -175,13 +175,13 @@ def verbs_of(parser: argparse.ArgumentParser) -> dict[str, str]:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``, did you mean queues?`` for a word that is similar to a known one; else empty."""
+    """``, did you mean queues?`` for a word that is similar to a supported one; else empty."""
     meant = similar(word, known)
     return f", did you mean {meant}?" if meant else ""
 
 
 def similar(word: str, known: Iterable[str]) -> str:
-    """The known word that begins with this word, or is similar to it; empty for none."""
+    """The supported word that begins with this word, or is similar to it; empty for none."""
     spelt = {name.lstrip("-"): name for name in known}
     word = word.lstrip("-").lower()[:LONGEST]
     longer = [name for name in spelt if word and name.startswith(word)]

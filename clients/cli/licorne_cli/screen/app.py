@@ -1,6 +1,6 @@
 """The full-screen view of a server: queues, an opened queue, and the help.
 
-Textual has the terminal, the keys, the mouse, the scrolling and the layout. A thread takes snapshots.
+Textual handles the terminal, the keys, the mouse, the scrolling and the layout. A thread takes snapshots.
 """
 
 import asyncio
@@ -118,7 +118,7 @@ class TopApp(App[None]):
         seconds: float | None = None,
         has_keys: bool = True,
     ) -> None:
-        """Begin with the `first` snapshot. Without a keyboard no key is offered."""
+        """Begin with the `first` snapshot. Without a keyboard no key is displayed."""
         super().__init__(driver_class=_OnStdout, ansi_color=True)
         self.hurry = asyncio.Event()
         self._look = look
@@ -147,7 +147,7 @@ class TopApp(App[None]):
         yield Footer(compact=True) if self._has_keys else Static("Ctrl-C quits", id="keys")
 
     def on_mount(self) -> None:
-        """Begin to look."""
+        """Start taking snapshots."""
         self._queues.focus()
         self.go_on_looking()
         self.set_interval(TICK_SECONDS, self.show_head)
@@ -160,7 +160,7 @@ class TopApp(App[None]):
 
     @work
     async def go_on_looking(self) -> None:
-        """Take snapshots until the end."""
+        """Take snapshots until the program ends."""
         took = 0.0
         while True:
             with suppress(TimeoutError):
@@ -182,7 +182,7 @@ class TopApp(App[None]):
             self.show()
 
     def show(self) -> None:
-        """Show what is known."""
+        """Display the last snapshot."""
         self.show_head()
         self.show_queues()
         if self._view.opened is not None:
@@ -214,7 +214,7 @@ class TopApp(App[None]):
 
     @on(DataTable.RowHighlighted, "#queues")
     def select(self) -> None:
-        """Keep the queue of the cursor, as rows come and go above it, and say where it is."""
+        """Keep the cursor on its queue when rows above it change, and pass its position on."""
         view = self._view
         view.select(self._queues.cursor_row)
         if view.current is not None:
@@ -250,7 +250,7 @@ class TopApp(App[None]):
         self.exit(return_code=INTERRUPTED)
 
     def action_leave(self) -> None:
-        """Leave the help for what was there before, or the opened queue."""
+        """Leave the help for the previous page, or leave the opened queue."""
         if self._pages.current == "opened":
             self._view.opened = None
         self.action_turn_to("queues" if self._view.opened is None else "opened")

@@ -11,7 +11,7 @@ class Lines:
     """Prints snapshots as lines, at most one a second."""
 
     def __init__(self) -> None:
-        """Begin with the next snapshot."""
+        """Print lines from the next snapshot on."""
         self._next = 0.0
 
     def show(self, snapshot: Snapshot, seconds: float, status: str) -> None:

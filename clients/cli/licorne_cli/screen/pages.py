@@ -1,4 +1,4 @@
-"""What stands on the page of an opened queue, and the help."""
+"""The contents of the page of an opened queue, and of the help."""
 
 from collections.abc import Iterator, Sequence
 
@@ -51,7 +51,7 @@ def application_cells(app: Application) -> list[Text]:
 
 
 def count_of(node: Node, inside: Inside | None) -> str:
-    """How many applications are listed, of how many; or why there are none."""
+    """The number of listed applications and of all, or the reason why there are none."""
     if inside is None:
         return ASKING
     if not node.queue.is_leaf:

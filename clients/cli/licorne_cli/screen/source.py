@@ -44,8 +44,8 @@ class Source:
     def look(self, opened: Opened | None = None) -> Snapshot:
         """A new snapshot, with the contents of the opened queue.
 
-        While a queue is open, only the queues of its partition are read; those of other partitions
-        stay as in the last snapshot.
+        While a queue is open, only the queues of its partition are read; those of other partitions are
+        copied from the last snapshot.
         """
         rms = {rm.rm_id: rm for rm in all_rms(self._stub, self._timeout)}
         partitions = self.partitions()

@@ -154,7 +154,7 @@ class Table:
         self._columns.sort(key=lambda item: IN_ORDER.index(item[0]))
 
     def _add(self, columns: Sequence[Column], rows: Sequence[Row], room: int) -> int:
-        """Add the first columns that fit; returns the room that is left."""
+        """Add the first columns that fit; return the remaining room."""
         for column in columns:
             cells = (cell_len(column.cell(row.node, row.resource)) for row in rows)
             needed = max(len(column.heading), *cells, 0)

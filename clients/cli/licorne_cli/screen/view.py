@@ -1,4 +1,4 @@
-"""What a viewer looks at: the last snapshot, and the choices of cursor, order, filter and folded queues."""
+"""The state of a viewer: the last snapshot, and the choices of cursor, order, filter and folded queues."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -39,7 +39,7 @@ class View:
         self.saw(snapshot)
 
     def saw(self, snapshot: Snapshot) -> None:
-        """Take a new snapshot."""
+        """Set a new snapshot."""
         self.snapshot = snapshot
         self._roots = trees(snapshot)
         self.arrange()
@@ -49,7 +49,7 @@ class View:
         self.nodes: Sequence[Node] = rows(self._roots, self.wanted)
 
     def want(self, **changes: Any) -> None:
-        """Change what is visible."""
+        """Change the visible part."""
         self.wanted = replace(self.wanted, **changes)
         self.arrange()
 
@@ -89,11 +89,11 @@ class View:
             self.opened = Opened(partition=node.key[0], path=node.key[1])
 
     def node_of(self, opened: Opened) -> Node | None:
-        """The opened queue, visible or not; None if it is gone."""
+        """The opened queue, visible or not; None if it was removed."""
         return next((node for node in rows(self._roots, Wanted()) if node.key == opened.key), None)
 
     def inside(self, opened: Opened) -> Inside | None:
-        """The contents of the opened queue, once they are known."""
+        """The contents of the opened queue, once they were read."""
         inside = self.snapshot.inside
         return inside if inside is not None and inside.opened.key == opened.key else None
 

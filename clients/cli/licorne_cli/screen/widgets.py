@@ -47,7 +47,7 @@ class Head(Vertical):
         super().__init__(*parts)
 
     def show(self, title: str, status: str, snapshot: Snapshot, *, has_failed: bool) -> None:
-        """Show these words."""
+        """Display these words."""
         for part, text in (
             (self._title, f"{title}  {shown_clock(snapshot.time)}"),
             (self._status, status),
@@ -59,7 +59,7 @@ class Head(Vertical):
 
 
 class Rows(DataTable[Text]):
-    """A table that takes its rows anew with each snapshot, and stays where it is scrolled to."""
+    """A table whose rows are replaced with each snapshot, at an unchanged scroll position."""
 
     def __init__(self, place: str, *, has_keys: bool) -> None:
         """`place` is the id of the table. Without keys there is no cursor."""
@@ -69,7 +69,7 @@ class Rows(DataTable[Text]):
         self._cells: list[list[Text]] = []
 
     def take(self, headings: Sequence[tuple[Text, int | None]], cells: list[list[Text]], cursor: int) -> None:
-        """Show these rows below these headings, each with its width in cells, and move the cursor."""
+        """Set the rows, and the headings with their widths in cells, and move the cursor."""
         before = self.scroll_offset
         if headings != self._headings:
             self._headings = headings
@@ -107,7 +107,7 @@ class Rows(DataTable[Text]):
 
 
 class Queues(Rows):
-    """All queues."""
+    """The table of all queues."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *COMMON,

@@ -61,8 +61,8 @@ def run(args: argparse.Namespace) -> int:
 def _context(authority: Path | None, *, skip: bool) -> ssl.SSLContext:
     """A context that trusts the given authority, those of the system, or any certificate.
 
-    Certificates of this machine are not checked: nothing is sent to the server, and its certificate
-    need not be for this address.
+    Certificates of this machine are not checked: no data is sent to the server, and its certificate need
+    not be for this address.
     """
     context = ssl.create_default_context(cafile=authority)
     if skip and authority is None:
@@ -72,7 +72,7 @@ def _context(authority: Path | None, *, skip: bool) -> ssl.SSLContext:
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
-    """The first line of the answer, which says why a server is not well; empty if there is none."""
+    """The first line of the answer, with the reason why a server is not well; empty if there is none."""
     try:
         line = error.read(MOST_READ).decode(errors="replace").partition("\n")[0]
     except (OSError, HTTPException):

@@ -150,7 +150,7 @@ def log_level(channel: grpc.Channel, args: argparse.Namespace) -> None:
 
 
 def levels_of(stub: AdminStub, args: argparse.Namespace) -> GetLogLevelsResponse:
-    """The levels, including those wanted by all RMs."""
+    """The levels, including those requested by all RMs."""
     found = GetLogLevelsResponse()
     for page in pages(stub.GetLogLevels, GetLogLevelsRequest(), args.timeout):
         found.MergeFrom(page)
@@ -158,7 +158,7 @@ def levels_of(stub: AdminStub, args: argparse.Namespace) -> GetLogLevelsResponse
 
 
 def show_levels(found: GetLogLevelsResponse, output: str) -> None:
-    """Print the configured levels, and below them the levels that RMs want."""
+    """Print the configured levels, followed by the levels that RMs request."""
     given = dict(sorted(found.levels.items()))
     wanted = [{"rmId": one.rm_id, "levels": dict(sorted(one.levels.items()))} for one in found.wanted]
     if output in DATA_FORMS:
@@ -261,7 +261,7 @@ RELOAD = Command(
 def dump(channel: grpc.Channel, args: argparse.Namespace) -> None:
     """Write the state of the server as one JSON document.
 
-    There is no deadline, because the server asks RMs too.
+    There is no deadline, because the server queries RMs too.
 
     Raises:
         UsageError: the file cannot be written.
