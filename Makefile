@@ -383,7 +383,7 @@ constraints: ## take the newest versions that fit, and write them down
 	@{ echo '# The versions that the tests ran with. Rewritten by `make constraints`.'; \
 	  .venv-new/bin/python -m pip freeze --all --exclude pip --exclude licorne-cli --exclude licorne-client --exclude licorne-server; } > constraints.txt
 	@mkdir -p constraints
-	@$(LOCK) --no-emit-package licorne-cli --no-emit-package licorne-client --extra journal --extra kubernetes --extra otel pyproject.toml -o constraints/runtime.txt
+	@$(LOCK) --no-emit-package licorne-cli --no-emit-package licorne-client --extra kubernetes --extra otel pyproject.toml -o constraints/runtime.txt
 	@printf '%s\n' hatchling $(COMPILING) | $(LOCK) - -o constraints/build.txt
 	@rm -rf .venv-new
 

@@ -118,7 +118,7 @@ ISOLATION = (
     ),
     Defect(
         "page-in-one-step",
-        "walking:_walk",
+        "fair:_walk",
         drop("over"),
         "a reader makes a page of ten thousand rows while everybody waits",
         ("reads/test_paging",),

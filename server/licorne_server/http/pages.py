@@ -9,8 +9,7 @@ from aiohttp import web
 
 from licorne_core.values.errors import shown
 from licorne_server.http.stream import JsonObject, reader_of, send_json
-from licorne_server.process.fair import TimeSlices
-from licorne_server.process.walking import walked
+from licorne_server.process.fair import TimeSlices, walked
 from licorne_server.reads.paging import Page, filled
 from licorne_server.reads.sources import SOURCES
 

@@ -7,8 +7,8 @@ address of the caller.
 import asyncio
 import traceback
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -347,3 +347,27 @@ def _reader() -> list[str]:
         if (path := Path(frame.filename)).is_relative_to(_PACKAGE) and path.stem != _SELF
     ]
     return ours[-SHOWN_FRAMES:]
+
+
+Slices = Callable[[], AbstractAsyncContextManager[Callable[[], bool]]]
+"""Gives time slices, such as those of `TimeSlices` for one peer."""
+
+
+async def walked(steps: Iterable[T | None], slices: Slices) -> list[T]:
+    """Run all steps in slices; return their results that are not None."""
+    given: list[T] = []
+    rest, more = iter(steps), True
+    while more:
+        async with slices() as over:
+            more = _walk(rest, given, over)
+    return given
+
+
+def _walk(steps: Iterator[T | None], given: list[T], over: Callable[[], bool]) -> bool:
+    """Run steps until the slice is over; return True if there may be more."""
+    for one in steps:
+        if one is not None:
+            given.append(one)
+        if over():
+            return True
+    return False

@@ -249,8 +249,6 @@ class Settings:
                 "traces need OpenTelemetry, which is not installed: "
                 "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
             )
-        if self.journal is not None and find_spec("msgspec") is None:
-            raise SettingsError("server.journal needs msgspec, which is not installed: pip install msgspec")
         self._check_peers()
         self._check_coordination()
         if not self.insecure:

@@ -6,11 +6,10 @@ at midnight UTC.
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import NamedTuple, TypeVar
 
 import structlog
 
@@ -19,13 +18,12 @@ from licorne_core.messages.reports import Metered
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
-from licorne_server.engine.journal.forms import count, text
 from licorne_server.process.clock import Clock, Periodic
-from licorne_server.process.fair import TimeSlices
+from licorne_server.process.fair import TimeSlices, walked
 from licorne_server.process.settings import Settings
-from licorne_server.process.walking import walked
 from licorne_server.reads.resource_hours import HOUR, MOST_DAYS, Hours, Place, Row
 from licorne_server.store.documents.documents import Document, Documents, StoreError
+from licorne_server.store.documents.encoding import Count, decode, encode
 from licorne_server.store.documents.owned import Damaged, pack, unpack
 
 log = structlog.get_logger("core.accounting")
@@ -88,7 +86,7 @@ class StoredHours:
 
     async def _put_list(self, days: set[int]) -> None:
         if days != self._listed:
-            await self._put(self._list, json.dumps(sorted(days)).encode())
+            await self._put(self._list, encode(sorted(days)))
             self._listed = days
 
     async def _put(self, key: str, value: bytes | None) -> None:
@@ -104,7 +102,7 @@ class StoredHours:
             return None
         try:
             return await asyncio.to_thread(decode, document.value)
-        except (Damaged, ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (Damaged, ValueError) as error:
             log.error("accounting is damaged", key=key, reason=str(error))
             return None
 
@@ -144,9 +142,9 @@ def _days(value: bytes) -> list[int]:
     """The days of a list.
 
     Raises:
-        ValueError, TypeError: the bytes are no such list.
+        ValueError: the bytes are no such list.
     """
-    found = [count(day) for day in json.loads(value)]
+    found = decode(value, list[Count])
     if any(day % DAY for day in found):
         raise ValueError("not all of them are days")
     return found
@@ -157,32 +155,39 @@ def _encoded(hours: Mapping[int, Mapping[Place, Row]]) -> bytes:
     return pack(b"\n".join(_line(hour, *row) for hour, rows in hours.items() for row in rows.items()))
 
 
+class _Line(NamedTuple):
+    """A row of a document."""
+
+    hour: Count
+    partition: str
+    queue: str
+    user: str
+    group: str
+    used: dict[str, int]
+    lost: dict[str, int]
+    ended: Count
+    preempted: Count
+
+
 def _line(hour: int, place: Place, row: Row) -> bytes:
-    return json.dumps([hour, *place, row.used, row.lost, row.ended, row.preempted]).encode()
+    return encode(_Line(hour, *place, row.used, row.lost, row.ended, row.preempted))
 
 
 def _rows(day: int, value: bytes) -> list[tuple[int, Place, Row]]:
     """The rows of a day.
 
     Raises:
-        Damaged, ValueError, TypeError, AttributeError: the bytes are no such rows.
+        Damaged, ValueError: the bytes are no such rows.
     """
-    return [_row(day, json.loads(line)) for line in unpack(value).splitlines()]
+    return [_row(day, line) for line in unpack(value).splitlines()]
 
 
-def _row(day: int, item: Any) -> tuple[int, Place, Row]:
-    hour, partition, queue, user, group, used, lost, ended, preempted = item
-    if day_of(count(hour)) != day or hour % HOUR:
+def _row(day: int, line: bytes) -> tuple[int, Place, Row]:
+    row = decode(line, _Line)
+    if day_of(row.hour) != day or row.hour % HOUR:
         raise ValueError("an hour of another day")
-    place = Place(text(partition), text(queue), text(user), text(group))
-    return hour, place, Row(_amounts(used), count(ended), count(preempted), _amounts(lost))
-
-
-def _amounts(item: Mapping[str, Any]) -> dict[str, int]:
-    for value in item.values():
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"{value!r:.40} is no whole number")
-    return dict(item)
+    place = Place(row.partition, row.queue, row.user, row.group)
+    return row.hour, place, Row(row.used, row.ended, row.preempted, row.lost)
 
 
 FLUSH_SECONDS = 30.0

@@ -11,7 +11,7 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_core.values.rm_caps import MemoryShortage
 from licorne_server.process.clock import Clock, Periodic
-from licorne_server.process.walking import walked
+from licorne_server.process.fair import walked
 from licorne_server.reads.sources import RmFigures, Sources, Status
 from licorne_server.reads.verdict import OF_MEMBER, SERVER, Finding, Severity, health_message
 from licorne_server.security.access import Caller

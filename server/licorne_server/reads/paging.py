@@ -12,7 +12,7 @@ from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
 from licorne_core.views.nodes import ReservationReport
 from licorne_core.views.queues import QueueReport
-from licorne_server.process.walking import Slices, walked
+from licorne_server.process.fair import Slices, walked
 from licorne_server.wire.errors import CallError, invalid_argument
 
 PAGE_SIZE = 1_000

@@ -14,7 +14,7 @@ from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.resources import charge
 from licorne_core.views import Views
 from licorne_core.views.applications import AppReport
-from licorne_server.process.walking import Slices, walked
+from licorne_server.process.fair import Slices, walked
 from licorne_server.reads.reports import amounts
 from licorne_server.wire.responses import nanoseconds
 

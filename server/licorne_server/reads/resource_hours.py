@@ -12,7 +12,7 @@ from licorne.v1 import state_pb2 as pb
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import PartitionName, bare_partition, rm_of
 from licorne_core.values.slices import in_runs
-from licorne_server.process.walking import Slices, walked
+from licorne_server.process.fair import Slices, walked
 from licorne_server.reads.paging import MAX_PAGE_SIZE, PAGE_SIZE, Page, filled
 from licorne_server.wire.errors import invalid_argument
 

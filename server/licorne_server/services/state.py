@@ -16,8 +16,7 @@ from licorne_core.messages.reports import Explanation
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId, rm_of
 from licorne_core.views import Views
-from licorne_server.process.fair import TimeSlices
-from licorne_server.process.walking import walked
+from licorne_server.process.fair import TimeSlices, walked
 from licorne_server.reads import explaining
 from licorne_server.reads.findings import examined_for
 from licorne_server.reads.paging import (

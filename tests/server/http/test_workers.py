@@ -3,9 +3,10 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from licorne_server.http.families import merged
-from licorne_server.store.coordination.ownership import STATUS, Known, known_workers, status_text
+from licorne_server.store.coordination.ownership import STATUS, Known, known_workers
 from licorne_server.store.coordination.store import Snapshot
 from licorne_server.store.documents.documents import Document
+from licorne_server.store.documents.encoding import encode
 
 ONE = """\
 # HELP licorne_rms RMs that are registered.
@@ -79,6 +80,6 @@ def test_long_texts_are_merged_in_steps() -> None:
 
 def test_what_the_supervisor_writes_is_what_workers_read() -> None:
     """The document has all states; a server without a supervisor has no workers."""
-    document = Document(value=status_text(KNOWN), revision=1)
+    document = Document(value=encode(KNOWN), revision=1)
     assert known_workers(Snapshot(documents={STATUS: document})) == KNOWN
     assert known_workers(Snapshot()) == []

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from licorne_server.process import fair
 from licorne_server.process.fair import PAUSE_FACTOR, SLICE_SECONDS, TimeSlices
 from licorne_server.process.loop import SLOW_SECONDS, SlowSteps
-from licorne_server.process.walking import walked
+from licorne_server.reads.paging import Page, filled
 from support.patience import PATIENCE
 
 
@@ -199,15 +199,16 @@ async def test_slow_slices_are_counted_and_told(monkeypatch: pytest.MonkeyPatch)
     time, slow = Time(monkeypatch), SlowSteps()
     time_slices = TimeSlices(no, slow=slow)
 
-    def slowly() -> Iterator[None]:
+    def slowly() -> Iterator[str]:
         time.work(0.08)
-        yield
+        yield "row"
 
     with capture_logs() as lines:
         await read(time_slices, "10.0.0.1", 2, lambda: time.work(SLOW_SECONDS))
         assert not lines
-        await walked(slowly(), partial(time_slices.slice, "10.0.0.1"))
-    told = {"peer": "10.0.0.1", "reader": ["walking.walked"], "seconds": 0.08}
+        page = Page[str, str](slowly(), str, cost=len)
+        await filled(page, partial(time_slices.slice, "10.0.0.1"))
+    told = {"peer": "10.0.0.1", "reader": ["paging.filled"], "seconds": 0.08}
     assert lines == [{"event": "slow slice", "log_level": "warning", **told}]
     assert slow.count["slice"] == 1
     assert slow.seconds["slice"] == pytest.approx(0.08)

@@ -21,10 +21,11 @@ from licorne_core.messages.commands import Hold, SetHold
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
 from licorne_server.store.configurations.default_file import DefaultFileError
-from licorne_server.store.coordination.ownership import STATUS, Known, status_text
+from licorne_server.store.coordination.ownership import STATUS, Known
 from licorne_server.store.coordination.store import Gone, Member, MemberId
 from licorne_server.store.coordination.store import Ownership as Record
 from licorne_server.store.documents.documents import Document
+from licorne_server.store.documents.encoding import encode
 from licorne_server.testing import FakeRM, VirtualClock
 from licorne_server.testing.serving import START
 from support.members import Table, member
@@ -148,7 +149,7 @@ async def silent_member(town: Town) -> AsyncGenerator[None, None]:
 async def failing_worker(town: Town) -> AsyncGenerator[None, None]:
     """A worker of the host is restarted again and again, and gets well."""
     for looping in (True, False):
-        text = status_text([Known(1, "ready", 0, False), Known(2, "waiting", 9, looping)])
+        text = encode([Known(1, "ready", 0, False), Known(2, "waiting", 9, looping)])
         town.table.documents[STATUS] = Document(value=text, revision=1)
         yield
 

@@ -7,8 +7,7 @@ import pytest
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.values.errors import NotFound
-from licorne_server.process.fair import TimeSlices
-from licorne_server.process.walking import walked
+from licorne_server.process.fair import TimeSlices, walked
 from licorne_server.reads.paging import Page, filled, queues_after
 from support.core.builders import register
 from support.core.driver import Driver

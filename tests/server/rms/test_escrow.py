@@ -7,7 +7,8 @@ import pytest
 
 from licorne_core.values.ids import RmId
 from licorne_server.rms.budgets.escrow import NotReleased
-from licorne_server.rms.budgets.slices import DamagedBudget, Escrowed, Holding, decode, encode
+from licorne_server.rms.budgets.slices import Escrowed, Holding, decode, encode
+from licorne_server.store.documents.encoding import Unreadable
 from support.escrow_world import KEY, LEASE, LICENCE, World
 
 RUNS = 60
@@ -338,5 +339,5 @@ def test_documents_are_read_as_they_were_written() -> None:
 )
 def test_other_documents_are_refused(content: bytes) -> None:
     """A document that is none of a budget is damaged, whatever it is."""
-    with pytest.raises(DamagedBudget):
+    with pytest.raises(Unreadable):
         decode(content)

@@ -25,6 +25,7 @@ from licorne_server.store.coordination.etcd import EtcdStore
 from licorne_server.store.coordination.local import LocalStore
 from licorne_server.store.coordination.ownership import DRAIN
 from licorne_server.store.coordination.store import Snapshot, Store
+from licorne_server.store.documents.encoding import encode
 from licorne_tools.bench import workload
 from licorne_tools.bench.driver import UNSEEN, Progress, limited
 from licorne_tools.bench.etcd import running_etcd
@@ -128,7 +129,7 @@ class Members(Deployment):
     async def start(self, count: int) -> None:
         """Start the member that RMs dial, and `count` others."""
         self._processes.push_async_callback(self._store.close)
-        await self._store.compare_and_set(f"{DRAIN}{DOOR}", Drain("bench").value(), 0)
+        await self._store.compare_and_set(f"{DRAIN}{DOOR}", encode(Drain("bench")), 0)
         self.target = (await self._start(DOOR)).target
         for number in range(1, count + 1):
             await self.revive(f"member-{number}")

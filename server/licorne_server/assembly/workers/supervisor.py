@@ -27,10 +27,11 @@ from licorne_server.reads.accounting import drop_old
 from licorne_server.rms.budgets.escrow import BUDGETS
 from licorne_server.store.coordination.local_service import LocalService, Records
 from licorne_server.store.coordination.moving import MOVES
-from licorne_server.store.coordination.ownership import STATUS, Known, status_text
+from licorne_server.store.coordination.ownership import STATUS, Known
 from licorne_server.store.coordination.secret import KEY as SECRET
 from licorne_server.store.documents.disk import Disk
 from licorne_server.store.documents.documents import Documents, StoreError
+from licorne_server.store.documents.encoding import encode
 from licorne_server.store.documents.kept import Kept
 
 log = structlog.get_logger("core.workers")
@@ -167,9 +168,11 @@ class Supervisor:
 
     def _publish(self) -> None:
         """Publish the states of all workers to the workers."""
-        value = status_text(
-            Known(worker.number, worker.state.value, worker.restarts.count, worker.restarts.looping)
-            for worker in self.workers
+        value = encode(
+            [
+                Known(worker.number, worker.state.value, worker.restarts.count, worker.restarts.looping)
+                for worker in self.workers
+            ]
         )
         before = self._documents.get(STATUS)
         if before.value != value:

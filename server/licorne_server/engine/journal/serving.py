@@ -3,17 +3,13 @@
 import asyncio
 import errno
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from licorne_core.scheduler import Scheduler
 from licorne_server.engine.engine import Core
+from licorne_server.engine.journal.folder import Folder
 from licorne_server.engine.journal.records import Header, JournalState
+from licorne_server.engine.journal.writer import JournaledCore, Writer
 from licorne_server.process.settings import Settings, SettingsError
-
-if TYPE_CHECKING:
-    from licorne_server.engine.journal.folder import Folder
-    from licorne_server.engine.journal.writer import JournaledCore, Writer
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a full disk, which do not prevent the start of a server."""
@@ -38,7 +34,9 @@ class Journal:
         self._now = now
         if settings.journal is not None:
             self.state = JournalState()
-            self._parts = _parts(settings.journal, settings.journal_size, scheduler, self.state)
+            folder = Folder(settings.journal, settings.journal_size)
+            writer = Writer(folder, self.state)
+            self._parts = folder, writer, JournaledCore(scheduler, writer)
             self.core = self._parts[-1]
 
     def start(self) -> None:
@@ -71,15 +69,3 @@ class Journal:
             _, writer, core = self._parts
             core.end(self._now())
             await asyncio.to_thread(writer.close)
-
-
-def _parts(
-    path: Path, size: int, scheduler: Scheduler, state: JournalState
-) -> tuple["Folder", "Writer", "JournaledCore"]:
-    # These modules need msgspec, which only a server with a journal has to have.
-    from licorne_server.engine.journal.folder import Folder
-    from licorne_server.engine.journal.writer import JournaledCore, Writer
-
-    folder = Folder(path, size)
-    writer = Writer(folder, state)
-    return folder, writer, JournaledCore(scheduler, writer)

@@ -13,7 +13,7 @@ from licorne_core.extensions.topology.reports import DomainReport, TopologyRepor
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
-from licorne_server.process.walking import Slices, walked
+from licorne_server.process.fair import Slices, walked
 from licorne_server.reads.paging import Page, filled
 from licorne_server.reads.reports import amounts
 from licorne_server.reads.reports import filled as message_of

@@ -10,7 +10,7 @@ from licorne_server.extensions.topology import MAX_SHAPE, topology_of
 from licorne_server.http.pages import API, Maker, text_in
 from licorne_server.http.stream import JsonObject, Rows, send_json
 from licorne_server.http.units import Asked, rest_form
-from licorne_server.process.walking import Slices
+from licorne_server.process.fair import Slices
 from licorne_server.wire.errors import CallError
 
 MOST_DOMAINS = 1_000

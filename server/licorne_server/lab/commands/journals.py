@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -23,9 +22,6 @@ def add_journal_arguments(parser: argparse.ArgumentParser) -> None:
 
 def with_journal(act: Callable[[], int | None]) -> int:
     """Run a command; every failure becomes one line on stderr and an exit code."""
-    if find_spec("msgspec") is None:
-        say("licorne: a journal needs msgspec, which is not installed: pip install msgspec")
-        return USAGE
     try:
         with while_read():
             return act() or OK

@@ -16,8 +16,7 @@ from licorne_core.values.ids import PartitionName, QueuePath, RmId
 from licorne_core.views import Views
 from licorne_core.views.readings import PART, LargeQueue, NodesReading
 from licorne_server.process.clock import Clock, Periodic
-from licorne_server.process.fair import TimeSlices
-from licorne_server.process.walking import walked
+from licorne_server.process.fair import TimeSlices, walked
 from licorne_server.reads.history.marks import Marks
 from licorne_server.reads.history.places import Places
 from licorne_server.reads.history.tracks import MINUTES, STEP_SECONDS, STEPS, STEPS_OF_MINUTE, Track

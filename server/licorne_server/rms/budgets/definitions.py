@@ -6,10 +6,9 @@ file is replaced by the file. Later the newest change counts, whatever its origi
 
 import asyncio
 import hashlib
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from licorne_server.store.configurations.default_file import DefaultFileError, r
 from licorne_server.store.configurations.revisions import Source
 from licorne_server.store.configurations.thread import ConfigThread, Origin
 from licorne_server.store.documents.documents import SHARED, TRIES, Conflict, Document, Documents, StoreError
+from licorne_server.store.documents.encoding import Count, decode, encode
 from licorne_server.wire.errors import (
     CallError,
     aborted,
@@ -54,38 +54,21 @@ class Definition:
     """All budgets as a text, with the origin of the text. Revision 0: none was ever defined."""
 
     text: str = ""
-    revision: int = 0
+    revision: Count = 0
     source: Source = Source.FILE
     by: str = ""
     comment: str = ""
-    time: int = 0
+    time: Count = 0
     """Nanoseconds since 1970."""
 
-    def encode(self) -> bytes:
-        """The bytes of the document."""
-        return json.dumps({**asdict(self), "source": self.source.value}).encode()
 
-
-def decode(document: Document) -> Definition:
+def definition_in(document: Document) -> Definition:
     """Parse a document.
 
     Raises:
-        ValueError: the document holds no definition.
+        Unreadable: the document holds no definition.
     """
-    if not document.revision:
-        return Definition()
-    try:
-        fields = json.loads(document.value)
-        return Definition(
-            text=str(fields["text"]),
-            revision=int(fields["revision"]),
-            source=Source(fields["source"]),
-            by=str(fields["by"]),
-            comment=str(fields["comment"]),
-            time=int(fields["time"]),
-        )
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{type(error).__name__}: {error}") from None
+    return decode(document.value, Definition) if document.revision else Definition()
 
 
 STALE = "STALE_REVISION"
@@ -144,7 +127,7 @@ class Budgets:
         try:
             text = "" if self._file is None else await self._read_file()
             await self._parsed(text)
-            stored = decode(await self._documents.read(KEY))
+            stored = definition_in(await self._documents.read(KEY))
             is_ours = stored.source is Source.FILE and not self._documents.shared
             if self._file is not None and (not stored.revision or is_ours):
                 try:
@@ -153,7 +136,7 @@ class Budgets:
                     # Another member that starts at the same time has stored them first.
                     if error.reason != STALE:
                         raise
-                    stored = decode(await self._documents.read(KEY))
+                    stored = definition_in(await self._documents.read(KEY))
                 else:
                     return
         except DefaultFileError as error:
@@ -263,13 +246,13 @@ class Budgets:
 
         def change(document: Document) -> bytes | None:
             nonlocal current, new
-            current = new = decode(document)
+            current = new = definition_in(document)
             if base and base != current.revision:
                 raise _stale(current, base)
             if current.revision and wanted.text == current.text:
                 return document.value
             new = replace(wanted, revision=current.revision + 1)
-            return new.encode()
+            return encode(new)
 
         try:
             changed = await self._documents.update(KEY, change, tries)
@@ -279,7 +262,7 @@ class Budgets:
             raise _not_stored(error) from None
         except StoreError as error:
             # The answer may have been lost, but not the write.
-            if await self._stored(error) != new.encode():
+            if await self._stored(error) != encode(new):
                 raise _not_stored(error) from None
             changed = True
         return new, changed
@@ -318,7 +301,7 @@ class Budgets:
         """Store the definition in force if the store has none, as after the store was replaced."""
         if self.definition.revision:
             with suppress(StoreError):
-                await self._documents.compare_and_set(KEY, self.definition.encode(), 0)
+                await self._documents.compare_and_set(KEY, encode(self.definition), 0)
 
     async def _enforce(self, definition: Definition, tree: BudgetTree) -> None:
         self.definition, self.tree = definition, tree
@@ -356,7 +339,7 @@ def scope_of(tree: BudgetTree, name: str) -> str:
     below = [one for one in tree.budgets if one.name == name or one.name.startswith(f"{name}/")]
     patterns = sorted((member.rm, member.partition, member.queue) for one in below for member in one.members)
     names = next((sorted(one.limit) for one in below if one.name == name), [])
-    return hashlib.sha256(json.dumps([patterns, names]).encode()).hexdigest()[:16]
+    return hashlib.sha256(encode([patterns, names])).hexdigest()[:16]
 
 
 def refused(error: ConfigError) -> CallError:

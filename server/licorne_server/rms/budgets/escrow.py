@@ -21,9 +21,10 @@ import structlog
 
 from licorne_core.values.ids import RmId
 from licorne_core.values.resources import EMPTY, Resources
-from licorne_server.rms.budgets.slices import DamagedBudget, Escrowed, Holding, Use, decode, encode, settled
+from licorne_server.rms.budgets.slices import Escrowed, Holding, Use, decode, encode, settled
 from licorne_server.store.coordination.store import Snapshot, Store
 from licorne_server.store.documents.documents import SHARED, Conflict, Document, StoreError
+from licorne_server.store.documents.encoding import Unreadable
 
 log = structlog.get_logger("core.coordination.escrow")
 
@@ -132,7 +133,7 @@ class Escrow:
                 await self._settle(name, terms[name], revision, living, now)
             except StoreError as error:
                 log.debug("budget not settled", budget=name, reason=str(error))
-            except DamagedBudget as error:
+            except Unreadable as error:
                 log.error("document of a budget is damaged", budget=name, reason=str(error))
         for key, document in snapshot.documents.items():
             if key.startswith(BUDGETS) and key.removeprefix(BUDGETS) not in terms:
@@ -201,7 +202,7 @@ class Escrow:
 
         Raises:
             StoreError: the store does not answer.
-            DamagedBudget: the document cannot be read.
+            Unreadable: the document cannot be read.
         """
         key = f"{BUDGETS}{name}"
         for _ in range(TRIES):
@@ -348,7 +349,7 @@ class Escrow:
                 await self._store.compare_and_set(key, None, document.revision)
             elif left != budget:
                 await self._write(key, left, document)
-        except (StoreError, DamagedBudget) as error:
+        except (StoreError, Unreadable) as error:
             log.debug("budget not removed", budget=key, reason=str(error))
 
 

@@ -17,15 +17,15 @@ from licorne_core.values.resources import EMPTY, Resources, subtract, sum_of
 from licorne_core.views import Views
 from licorne_server.engine.engine import Engine
 from licorne_server.process.clock import Clock, Periodic
-from licorne_server.rms.budgets.definitions import KEY, Budgets, decode, scope_of
+from licorne_server.rms.budgets.definitions import KEY, Budgets, definition_in, scope_of
 from licorne_server.rms.budgets.escrow import BUDGETS, Books, Escrow, NotReleased, Terms
-from licorne_server.rms.budgets.slices import DamagedBudget, Escrowed, Holding, Use
-from licorne_server.rms.budgets.slices import decode as decode_escrowed
+from licorne_server.rms.budgets.slices import Escrowed, Holding, Use, decode
 from licorne_server.rms.registry import Rms, is_owned
 from licorne_server.store.configurations.thread import ConfigThread
 from licorne_server.store.coordination.ownership import Ownership
 from licorne_server.store.coordination.store import Snapshot
 from licorne_server.store.documents.documents import Document, Documents
+from licorne_server.store.documents.encoding import Unreadable
 from licorne_server.wire.errors import Defect, Stopped
 
 log = structlog.get_logger("core.coordination.budgets")
@@ -234,7 +234,7 @@ class MemberBudgets(Periodic):
         document = snapshot.documents.get(KEY)
         if document is not None and document.revision != self._followed:
             with suppress(ValueError):
-                await definition.follow(decode(document))
+                await definition.follow(definition_in(document))
             self._followed = document.revision
         elif document is None:
             await definition.store_again()
@@ -251,8 +251,8 @@ def _escrowed(document: Document | None) -> Escrowed | None:
     if document is None:
         return None
     try:
-        return decode_escrowed(document.value)
-    except DamagedBudget:
+        return decode(document.value)
+    except Unreadable:
         return None
 
 

@@ -5,14 +5,18 @@ what it uses beyond the slice. The *rest* is the limit without both, of all RMs.
 out of the rest. All functions are pure.
 """
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from licorne_core.values.ids import RmId
-from licorne_core.values.resources import INT64_MAX, Resources
+from licorne_core.values.resources import Resources
+from licorne_server.store.documents import encoding
 from licorne_server.store.documents.documents import MAX_DOCUMENT
+from licorne_server.store.documents.encoding import Count, Unreadable
+
+Amounts = Mapping[str, Count]
+"""Resources in a document."""
 
 SPARE = 8
 """Divisor: a grant adds this part of the remainder that no RM wants, so that not every ask needs a grant."""
@@ -27,22 +31,18 @@ NEAR = 16
 """Divisor: an RM that lacks less than this part of its fair part takes nothing from others."""
 
 
-class DamagedBudget(Exception):
-    """The content of a document is not that of a budget."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
     """One RM's part of a budget. It outlives the owner that wrote it."""
 
-    epoch: int
+    epoch: Count
     """Epoch of the owner that wrote it."""
-    slice: Resources = field(default_factory=dict)
-    overdraft: Resources = field(default_factory=dict)
+    slice: Amounts = field(default_factory=dict)
+    overdraft: Amounts = field(default_factory=dict)
     """Use beyond the slice; it counts like the slice, and nothing new may be allocated."""
-    want: Resources = field(default_factory=dict)
+    want: Amounts = field(default_factory=dict)
     """Need beyond slice and use."""
-    turn: int = 0
+    turn: Count = 0
     """Position in the queue of RMs that want more, the lowest first; 0 without a want."""
 
 
@@ -50,17 +50,17 @@ class Holding:
 class Escrowed:
     """The document of one budget."""
 
-    limit: Resources
-    revision: int
+    limit: Amounts
+    revision: Count
     """Revision of the definition that the limit is from."""
     scope: str = ""
     """Digest of the budget's scope (`scope_of`)."""
     settling: str = ""
     """Name of the present period of settling, or empty. After the document or its scope is
     created, members first charge the use of their RMs, and nothing is granted."""
-    serial: int = 0
+    serial: Count = 0
     """Number of the write. It makes every write change the document, so that late writes conflict."""
-    turns: int = 0
+    turns: Count = 0
     """The last turn that was given."""
     holdings: Mapping[RmId, Holding] = field(default_factory=dict)
 
@@ -227,20 +227,7 @@ def encode(budget: Escrowed) -> bytes:
     Raises:
         ValueError: it is larger than the store accepts.
     """
-    holdings = {
-        rm_id: {
-            "epoch": held.epoch,
-            "slice": dict(held.slice),
-            "overdraft": dict(held.overdraft),
-            "want": dict(held.want),
-            "turn": held.turn,
-        }
-        for rm_id, held in budget.holdings.items()
-    }
-    names = ("revision", "scope", "settling", "serial", "turns")
-    fields = {name: getattr(budget, name) for name in names}
-    fields |= {"limit": dict(budget.limit), "holdings": holdings}
-    content = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+    content = encoding.encode(budget)
     if len(content) > MAX_DOCUMENT:
         raise ValueError(f"the budget has too many RMs: {len(content)} bytes")
     return content
@@ -250,40 +237,8 @@ def decode(content: bytes) -> Escrowed:
     """Parse a document.
 
     Raises:
-        DamagedBudget: the bytes are no such document.
+        Unreadable: the bytes are no such document.
     """
     if len(content) > MAX_DOCUMENT:
-        raise DamagedBudget(f"{len(content)} bytes are too many")
-    try:
-        fields = json.loads(content)
-        holdings = {
-            RmId(rm_id): Holding(
-                epoch=_number(held["epoch"]),
-                slice=_amounts(held["slice"]),
-                overdraft=_amounts(held["overdraft"]),
-                want=_amounts(held["want"]),
-                turn=_number(held["turn"]),
-            )
-            for rm_id, held in fields["holdings"].items()
-        }
-        return Escrowed(
-            limit=_amounts(fields["limit"]),
-            holdings=holdings,
-            revision=_number(fields["revision"]),
-            scope=str(fields["scope"]),
-            settling=str(fields["settling"]),
-            serial=_number(fields["serial"]),
-            turns=_number(fields["turns"]),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DamagedBudget(f"{type(error).__name__}: {error}") from None
-
-
-def _amounts(value: Any) -> dict[str, int]:
-    return {str(name): _number(amount) for name, amount in value.items()}
-
-
-def _number(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= INT64_MAX:
-        raise ValueError(f"{value!r} is no amount")
-    return value
+        raise Unreadable(f"{len(content)} bytes are too many")
+    return encoding.decode(content, Escrowed)

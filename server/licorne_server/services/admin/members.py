@@ -3,10 +3,10 @@
 A member is drained by a document of the store under its name, which the member itself follows.
 """
 
-import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from google.protobuf.message import Message
 
@@ -17,6 +17,7 @@ from licorne_server.store.coordination.ownership import DRAIN, Ownership
 from licorne_server.store.coordination.store import Gone, Member, MemberId, Snapshot, Store
 from licorne_server.store.coordination.store import Ownership as Record
 from licorne_server.store.documents.documents import Conflict, Document, StoreError
+from licorne_server.store.documents.encoding import Amount, Unreadable, decode, encode
 from licorne_server.wire.caps import bytes_of, size_problem, text_problem
 from licorne_server.wire.errors import aborted, failed_precondition, invalid_argument, not_found, unavailable
 from licorne_server.wire.responses import nanoseconds
@@ -25,25 +26,21 @@ MAX_NAME = 256
 """Bytes of a member's name or id."""
 
 
-class Drain(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Drain:
     """A request that a member hands its RMs over to others."""
 
     by: str = ""
-    time: float = 0.0
+    time: Amount = 0.0
     why: str = ""
 
     @classmethod
     def read(cls, document: Document) -> "Drain":
         """Parse the request in a document; without details if another program wrote the document."""
         try:
-            fields = json.loads(document.value)
-            return cls(str(fields["by"]), float(fields["time"]), str(fields["why"]))
-        except (KeyError, TypeError, ValueError, RecursionError):
+            return decode(document.value, cls)
+        except Unreadable:
             return cls()
-
-    def value(self) -> bytes:
-        """The content of the document."""
-        return json.dumps(self._asdict()).encode()
 
 
 class MemberMethods:
@@ -83,7 +80,7 @@ class MemberMethods:
         wish = None
         if request.drain:
             by = self._rights.access.caller(context).peer
-            wish = Drain(by, self._now(), request.message).value()
+            wish = encode(Drain(by, self._now(), request.message))
         try:
             changed = await store.update(f"{DRAIN}{name}", partial(_wished, wish))
         except Conflict:

@@ -3,9 +3,9 @@
 Levels have an author and a reason, and outlive the server if documents are stored.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
@@ -25,6 +25,7 @@ from licorne_server.store.configurations.revisions import (
     Source,
 )
 from licorne_server.store.documents.documents import SHARED, Document, Documents, StoreError
+from licorne_server.store.documents.encoding import Unreadable, decode, encode
 from licorne_server.store.documents.owned import Damaged, Owned
 from licorne_server.telemetry.logs import levels
 from licorne_server.wire.responses import nanoseconds
@@ -33,6 +34,16 @@ levels_log = structlog.get_logger("core.configurations.log_levels")
 
 LEVELS_KEY = f"{SHARED}log-levels"
 """Key of the document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredLevel:
+    """A level that an operator has set, and who, when and why."""
+
+    level: str
+    by: str
+    time: float
+    message: str
 
 
 class StoredLevels:
@@ -49,14 +60,14 @@ class StoredLevels:
     async def start(self) -> None:
         """Put the stored levels into force; a failure is logged, and the server starts without them."""
         try:
-            stored = _decode_levels(await self._documents.read(LEVELS_KEY))
-        except (StoreError, ValueError) as error:
+            stored = _levels_in(await self._documents.read(LEVELS_KEY))
+        except (StoreError, Unreadable) as error:
             levels_log.warning("stored log levels not read", reason=str(error))
             return
-        for name, (level, mark) in stored.items():
-            if level and levels().problem(name, level) is None:
-                levels().set(name, level)
-                self.marks[name] = mark
+        for name, one in stored.items():
+            if one.level and levels().problem(name, one.level) is None:
+                levels().set(name, one.level)
+                self.marks[name] = OperatorMark(by=one.by, time=one.time, message=one.message)
 
     async def set(self, name: str, level: str, mark: OperatorMark) -> None:
         """Set or clear a level, which is valid, and store it; a failure to store is logged."""
@@ -66,41 +77,21 @@ class StoredLevels:
             self.marks[name] = mark
 
         def change(document: Document) -> bytes | None:
-            others = {other: value for other, value in _decode_levels(document).items() if other != name}
-            return _encode_levels({**others, name: (level, mark)} if level else others)
+            stored = _levels_in(document)
+            stored.pop(name, None)
+            if level:
+                stored[name] = StoredLevel(level=level, by=mark.by, time=mark.time, message=mark.message)
+            return encode(stored)
 
         try:
             await self._documents.update(LEVELS_KEY, change)
-        except (StoreError, ValueError) as error:
+        except (StoreError, Unreadable) as error:
             levels_log.error("log level not stored", logger_name=name, reason=str(error))
 
 
-def _encode_levels(stored: dict[str, tuple[str, OperatorMark]]) -> bytes:
-    rows = {
-        name: {"level": level, "by": mark.by, "time": mark.time, "message": mark.message}
-        for name, (level, mark) in stored.items()
-    }
-    return json.dumps(rows).encode()
-
-
-def _decode_levels(document: Document) -> dict[str, tuple[str, OperatorMark]]:
-    """Parse the levels in a document.
-
-    Raises:
-        ValueError: the document holds no levels.
-    """
-    if not document.revision:
-        return {}
-    try:
-        return {
-            str(name): (
-                str(row["level"]),
-                OperatorMark(by=str(row["by"]), time=float(row["time"]), message=str(row["message"])),
-            )
-            for name, row in json.loads(document.value).items()
-        }
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{type(error).__name__}: {error}") from None
+def _levels_in(document: Document) -> dict[str, StoredLevel]:
+    """The levels in a document; raises Unreadable for one that holds none."""
+    return decode(document.value, dict[str, StoredLevel]) if document.revision else {}
 
 
 if TYPE_CHECKING:

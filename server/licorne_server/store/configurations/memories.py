@@ -4,7 +4,6 @@ It is written while the RM runs, and read when the RM registers. An unreadable d
 usage starts at zero.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from operator import itemgetter
@@ -18,9 +17,9 @@ from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.views import Views
 from licorne_server.engine.journal.forms import kept_forms, text
 from licorne_server.process.clock import Clock, Periodic
-from licorne_server.process.fair import TimeSlices
-from licorne_server.process.walking import walked
+from licorne_server.process.fair import TimeSlices, walked
 from licorne_server.store.configurations.history import Configurations
+from licorne_server.store.documents.encoding import decode, encode
 from licorne_server.store.documents.owned import Damaged, Form, Owned, pack, unpack
 
 log = structlog.get_logger("core.configurations.memories")
@@ -134,7 +133,7 @@ class MemoryForm(Form[KeptByPartition]):
             ]
             lists[form.name].sort(key=itemgetter(1 + form.time), reverse=True)
         while True:
-            content = pack(json.dumps({"format": FORMAT, **lists}).encode())
+            content = pack(encode({"format": FORMAT, **lists}))
             if len(content) <= largest:
                 return content
             longer = next(name for name, entries in lists.items() if entries)
@@ -143,7 +142,7 @@ class MemoryForm(Form[KeptByPartition]):
     def decode(self, rm_id: RmId, content: bytes) -> KeptByPartition:
         """Decode past usage. See `Form`."""
         try:
-            document = json.loads(unpack(content))
+            document = decode(unpack(content), dict[str, Any])
             if document["format"] != FORMAT:
                 raise Damaged(f"it is of format {document['format']!r:.20}, not {FORMAT}")
             return _memory(document)

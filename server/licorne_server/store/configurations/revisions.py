@@ -5,7 +5,7 @@ the form of the core, too.
 """
 
 import json
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
@@ -14,6 +14,7 @@ from licorne_core.config.schema import Configuration
 from licorne_core.messages.operators import Marks, OperatorMark
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_server.store.documents.documents import TooLarge
+from licorne_server.store.documents.encoding import Count, decode, encode, made, plain
 from licorne_server.store.documents.owned import Damaged, Form, pack, unpack
 from licorne_server.wire.features import table
 
@@ -53,7 +54,7 @@ class Mark:
     partition: PartitionName
     name: str
     by: str = ""
-    time: int = 0
+    time: Count = 0
     why: str = ""
     priority: int | None = None
     queue: str = ""
@@ -73,41 +74,6 @@ class Mark:
 def marks_of_core(marks: Sequence[Mark]) -> Marks:
     """Convert marks for the core."""
     return {extension: of(marks) for extension, of in table("MARKED").items()}
-
-
-def encode_mark(mark: Mark) -> dict[str, Any]:
-    """Convert a mark to its stored form."""
-    return {
-        "kind": mark.kind.value,
-        "partition": mark.partition,
-        "name": mark.name,
-        "by": mark.by,
-        "time": mark.time,
-        "why": mark.why,
-        **({} if mark.priority is None else {"priority": mark.priority}),
-        **({"queue": mark.queue} if mark.queue else {}),
-        **({} if mark.drain is None else {"drain": asdict(mark.drain)}),
-    }
-
-
-def decode_mark(item: Mapping[str, Any]) -> Mark:
-    """Read a mark from its stored form.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is no such form.
-    """
-    drain, read_drain = item.get("drain"), table("TERMS").get("drain")
-    return Mark(
-        kind=MarkKind(item["kind"]),
-        partition=PartitionName(str(item["partition"])),
-        name=str(item["name"]),
-        by=str(item["by"]),
-        time=int(item["time"]),
-        why=str(item["why"]),
-        priority=None if item.get("priority") is None else int(item["priority"]),
-        queue=str(item.get("queue", "")),
-        drain=read_drain(drain) if drain and read_drain else None,
-    )
 
 
 MAX_REVISIONS = 50
@@ -279,7 +245,7 @@ def _bytes_of(revisions: Iterable[Revision]) -> int:
     return sum(texts.values())
 
 
-FORMAT = 2
+FORMAT = 3
 
 
 class RevisionsForm(Form[Revisions]):
@@ -291,7 +257,7 @@ class RevisionsForm(Form[Revisions]):
     def encode(self, rm_id: RmId, value: Revisions, largest: int) -> bytes:
         """Encode revisions; the oldest ones are left out if the document would be too large. See `Form`."""
         while True:
-            content = pack(json.dumps(_written(value)).encode())
+            content = pack(encode(_written(value)))
             if len(content) <= largest:
                 return content
             if len(value.kept) == 1:
@@ -304,18 +270,15 @@ class RevisionsForm(Form[Revisions]):
     def decode(self, rm_id: RmId, content: bytes) -> Revisions:
         """Decode the revisions in a document. See `Form`."""
         try:
-            document = json.loads(unpack(content))
-            if document["format"] != FORMAT:
+            fields = decode(unpack(content), dict[str, Any])
+            if fields["format"] != FORMAT:
                 raise Damaged(f"it is not of format {FORMAT}: another version has written it")
-            texts = document["texts"]
-            revisions = Revisions(
-                rm_id=RmId(str(document["rm_id"])),
-                said=texts[document["said"]],
-                said_extra=texts[document["said_extra"]],
-                kept=tuple(_revision(item, texts) for item in document["revisions"]),
-                marks=tuple(map(decode_mark, document["marks"])),
-            )
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            texts = made(fields["texts"], list[str])
+            for one, name in _places_of_texts(fields):
+                one[name] = texts[made(one[name], Count)]
+            read = made(fields, Revisions)
+            revisions = replace(read, marks=tuple(map(with_terms, read.marks)))
+        except (LookupError, TypeError, ValueError) as error:
             raise Damaged(f"something is missing or wrong: {error}") from None
         numbers = [revision.number for revision in revisions.kept]
         if not numbers or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
@@ -325,48 +288,27 @@ class RevisionsForm(Form[Revisions]):
         return revisions
 
 
+def with_terms(mark: Mark) -> Mark:
+    """A mark from a document, with the terms of its drain; without them if there are no drains here.
+
+    Raises:
+        LookupError, TypeError, ValueError: they are none.
+    """
+    read = table("TERMS").get("drain")
+    return replace(mark, drain=read(mark.drain) if mark.drain and read else None)
+
+
 def _written(revisions: Revisions) -> dict[str, Any]:
     """The JSON value of the revisions, which refer to their texts by number."""
+    marks = (replace(one, drain=one.drain and asdict(one.drain)) for one in revisions.marks)
+    fields: dict[str, Any] = plain(replace(revisions, marks=tuple(marks)))
     texts: dict[str, int] = {}
-
-    def number(text: str) -> int:
-        return texts.setdefault(text, len(texts))
-
-    return {
-        "format": FORMAT,
-        "rm_id": revisions.rm_id,
-        "said": number(revisions.said),
-        "said_extra": number(revisions.said_extra),
-        "revisions": [
-            {
-                "revision": revision.number,
-                "source": revision.source.value,
-                "time": revision.time,
-                "by": revision.by,
-                "comment": revision.comment,
-                "checksum": revision.checksum,
-                "text": number(revision.text),
-                "extra": number(revision.extra),
-                "instead_of": revision.instead_of,
-            }
-            for revision in revisions.kept
-        ],
-        "marks": [encode_mark(mark) for mark in revisions.marks],
-        "texts": list(texts),
-    }
+    for one, name in _places_of_texts(fields):
+        one[name] = texts.setdefault(one[name], len(texts))
+    return {"format": FORMAT, **fields, "texts": list(texts)}
 
 
-def _revision(item: Mapping[str, Any], texts: Sequence[str]) -> Revision:
-    text = texts[item["text"]]
-    return Revision(
-        number=int(item["revision"]),
-        source=Source(item["source"]),
-        time=int(item["time"]),
-        by=str(item["by"]),
-        comment=str(item["comment"]),
-        checksum=str(item["checksum"]),
-        text=text,
-        size=len(text.encode()),
-        extra=texts[item["extra"]],
-        instead_of=int(item["instead_of"]),
-    )
+def _places_of_texts(fields: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """The fields of a document that are texts of configurations."""
+    yield from ((fields, name) for name in ("said", "said_extra"))
+    yield from ((one, name) for one in fields["kept"] for name in ("text", "extra"))

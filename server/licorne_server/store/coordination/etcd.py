@@ -33,7 +33,6 @@ from licorne_server.store.coordination.etcd_connection import Connect, EtcdConne
 from licorne_server.store.coordination.etcd_snapshots import Keys, watch_snapshots
 from licorne_server.store.coordination.pb import etcd_pb2 as pb
 from licorne_server.store.coordination.records import (
-    Unreadable,
     claimed,
     read_ownership,
     released,
@@ -42,6 +41,7 @@ from licorne_server.store.coordination.records import (
 )
 from licorne_server.store.coordination.store import LeaseLost, Member, MemberId, Ownership, Snapshot, Store
 from licorne_server.store.documents.documents import Conflict, Document, StoreError
+from licorne_server.store.documents.encoding import Unreadable
 
 log = structlog.get_logger("core.members")
 

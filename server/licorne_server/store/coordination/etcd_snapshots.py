@@ -17,9 +17,10 @@ from grpc import StatusCode
 from licorne_core.values.ids import RmId
 from licorne_server.store.coordination.etcd_connection import RANGE, TXN, EtcdConnection, Refused
 from licorne_server.store.coordination.pb import etcd_pb2 as pb
-from licorne_server.store.coordination.records import Unreadable, read_member, read_ownership
+from licorne_server.store.coordination.records import read_member, read_ownership
 from licorne_server.store.coordination.store import Member, MemberId, Ownership, Snapshot
 from licorne_server.store.documents.documents import SHARED, Document, StoreError
+from licorne_server.store.documents.encoding import Unreadable
 
 PAGE = 256
 """Keys that are read with one call, at most."""

@@ -8,8 +8,7 @@ member, one by one.
 """
 
 import asyncio
-import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from random import Random
 
@@ -23,6 +22,7 @@ from licorne_server.store.coordination.placing import REST, candidates, choose, 
 from licorne_server.store.coordination.snapshots import Snapshots
 from licorne_server.store.coordination.store import Member, MemberId, Ownership, Snapshot, Store
 from licorne_server.store.documents.documents import SHARED, Conflict, Document, StoreError
+from licorne_server.store.documents.encoding import Amount, Unreadable, decode, encode
 
 log = structlog.get_logger("core.members")
 
@@ -51,19 +51,17 @@ class Guard:
 
     holder: str = ""
     """Id of the member that is moving an RM; empty for none."""
-    since: float = 0.0
+    since: Amount = 0.0
     """Unix time of the last move."""
-    rms: dict[str, float] = field(default_factory=dict)
+    rms: dict[str, Amount] = field(default_factory=dict)
     """Recently moved RMs, each with the unix time."""
 
     @classmethod
     def read(cls, document: Document) -> "Guard":
         """Decode the guard in a document; an empty one if the document is missing or damaged."""
         try:
-            parts = json.loads(document.value or b"{}")
-            rms = {str(rm): float(moved) for rm, moved in dict(parts.get("rms", {})).items()}
-            return cls(str(parts.get("holder", "")), float(parts.get("since", 0.0)), rms)
-        except (ValueError, TypeError, AttributeError) as error:
+            return decode(document.value or b"{}", cls)
+        except Unreadable as error:
             log.warning("a document is not understood", key=MOVES, error=str(error))
             return cls()
 
@@ -74,7 +72,7 @@ class Guard:
 
     def written(self, holder: str) -> bytes:
         """The content of the document, with this holder."""
-        return json.dumps({"holder": holder, "since": self.since, "rms": self.rms}).encode()
+        return encode(replace(self, holder=holder))
 
 
 class Moves:

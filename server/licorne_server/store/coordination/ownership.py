@@ -3,17 +3,16 @@
 `Alone` is for a server without coordination, `membership.Membership` for one of several members.
 """
 
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 from licorne_core.values.ids import RmId
 from licorne_server.store.coordination.placing import told_to
 from licorne_server.store.coordination.store import Gone, Member, MemberId, Snapshot, Store
 from licorne_server.store.documents.documents import SHARED
+from licorne_server.store.documents.encoding import decode
 from licorne_server.wire.errors import invalid_argument
 
 MAX_EPOCH = 2**53 - 2**32
@@ -189,7 +188,8 @@ STATUS = f"{SHARED}workers"
 """Key of the document with the states of all workers: the supervisor writes it, and each worker reads it."""
 
 
-class Known(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Known:
     """The supervisor's report about a worker."""
 
     worker: int
@@ -201,12 +201,7 @@ class Known(NamedTuple):
     """True if it fails again and again."""
 
 
-def status_text(workers: Iterable[Known]) -> bytes:
-    """Encode the document."""
-    return json.dumps([worker._asdict() for worker in workers]).encode()
-
-
 def known_workers(snapshot: Snapshot) -> list[Known]:
     """All workers, by the supervisor's last report; empty for a server that is no worker."""
     document = snapshot.documents.get(STATUS)
-    return [] if document is None else [Known(**each) for each in json.loads(document.value)]
+    return [] if document is None else decode(document.value, list[Known])

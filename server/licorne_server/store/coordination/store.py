@@ -12,6 +12,7 @@ from typing import NewType
 
 from licorne_core.values.ids import RmId
 from licorne_server.store.documents.documents import Document, Documents, StoreError
+from licorne_server.store.documents.encoding import Amount, Count
 
 MemberId = NewType("MemberId", str)
 """Id of one run of a member: a member that lost its lease joins again under another id."""
@@ -34,13 +35,13 @@ class Member:
     """``http://HOST:PORT``, ``https://...`` or ``unix:PATH`` of its HTTP services; empty for none."""
     version: str = ""
     """Version of its software."""
-    protocols: tuple[int, ...] = (1,)
+    protocols: tuple[Count, ...] = (1,)
     """Versions of the protocol between members that it supports."""
-    started: float = 0.0
+    started: Amount = 0.0
     """Start of this run, in unix seconds, for people."""
     draining: bool = False
     """True if it gives its RMs away and takes none."""
-    load: Mapping[RmId, float] = field(default_factory=dict)
+    load: Mapping[RmId, Amount] = field(default_factory=dict)
     """CPU that each of its RMs used over the last minutes, in cores."""
 
 
@@ -63,9 +64,9 @@ class Ownership:
     rm_id: RmId
     owner: MemberId
     """Id of the owner; empty without one."""
-    epoch: int
+    epoch: Count
     """Epoch of the owner; without an owner, that of the last one."""
-    moved: float = 0.0
+    moved: Amount = 0.0
     """Time of the last voluntary move, in unix seconds; 0 for none."""
     revision: int = 0
     """Revision of the record in the store, for compare-and-set; 0 before the first."""

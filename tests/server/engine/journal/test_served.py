@@ -1,7 +1,6 @@
 """A server that writes a journal: its RMs, its crashes, and what it says when the journal has stopped."""
 
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
 from licorne_server.engine.journal.codec import read
-from licorne_server.process.settings import Settings, SettingsError
+from licorne_server.process.settings import SettingsError
 from support.journal import replayed
 from support.peers.shim import (
     LOOPBACK,
@@ -123,10 +122,3 @@ async def test_server_starts_on_a_full_disk(tmp_path: Path, full_disk: Any) -> N
             await Shim(channel, "red").set_up()
     [line] = [line for line in logs if line["event"] == "journal stopped"]
     assert (line["log_level"], line["reason"]) == ("warning", "File too large")
-
-
-def test_a_journal_needs_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing package is refused with what helps."""
-    monkeypatch.setitem(sys.modules, "msgspec", None)
-    with pytest.raises(SettingsError, match="pip install msgspec"):
-        Settings(journal=tmp_path).check()

@@ -1,5 +1,6 @@
 """What operators did survives a restart, until they take it back or the application is over."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.values.ids import NodeId, PartitionName, RmId
 from licorne_server.store.configurations import revisions
 from licorne_server.store.configurations.applying import unmark
-from licorne_server.store.configurations.revisions import Revisions
+from licorne_server.store.configurations.revisions import Mark, MarkKind, Revisions
 from licorne_server.telemetry.logs import levels
 from support.core.builders import config
 from support.peers.shim import Shim, connected, eventually, serving
@@ -143,6 +144,5 @@ async def test_a_mark_that_ends_during_a_change_stays_ended(
 def test_a_mark_is_read_without_the_extension_of_its_terms(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server without drains reads the marks of nodes that one with them has stored, all but the terms."""
     monkeypatch.setattr(revisions, "table", lambda _: {})
-    stored = {"kind": "node", "partition": "default", "name": "n1", "by": "ann", "time": 1, "why": "disk"}
-    read = revisions.decode_mark({**stored, "drain": {"grace": 1.0}})
-    assert (read.name, read.why, read.drain) == ("n1", "disk", None)
+    stored = Mark(kind=MarkKind.NODE, partition=PartitionName("default"), name="n1", drain={"grace": 1.0})
+    assert revisions.with_terms(stored) == replace(stored, drain=None)

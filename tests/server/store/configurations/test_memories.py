@@ -173,7 +173,7 @@ def test_packing() -> None:
     ("kept", "why"),
     [
         (KeptUsage(0.0, 1.0, {}, {}, {}), "half-life is 0"),
-        (KeptUsage(60.0, 1.0, {"vcore": float("nan")}, {}, {}), "nan is no number from 0 up"),
+        (KeptUsage(60.0, 1.0, {"vcore": float("nan")}, {}, {}), "None is no number from 0 up"),
         (KeptUsage(60.0, 1.0, {"vcore": -1.0}, {}, {}), "-1.0 is no number from 0 up"),
         (KeptUsage(60.0, 1.0, {}, {"vcore": -1}, {}), "-1 is no whole number from 0 up"),
     ],

@@ -12,9 +12,7 @@ from licorne_core.values.ids import RmId
 from licorne_server.store.coordination.records import (
     FORMAT,
     MAX_RECORD,
-    MOST,
     MOST_LOADS,
-    Unreadable,
     claimed,
     read_member,
     read_ownership,
@@ -24,6 +22,7 @@ from licorne_server.store.coordination.records import (
 )
 from licorne_server.store.coordination.store import Member, MemberId, Ownership
 from licorne_server.store.documents.documents import Conflict
+from licorne_server.store.documents.encoding import MOST, Unreadable
 from support.coordination.backends import member, rm
 
 NOBODY = MemberId("")
@@ -77,16 +76,17 @@ def test_a_later_version_may_write_more() -> None:
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"", "no JSON"),
-        (b"\xff", "no JSON"),
-        (b"nothing", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
-        (b"1" * 10_000, "no JSON"),
-        (b'{"format":NaN}', "NaN is no number"),
-        (b"[]", "a JSON object was expected"),
-        (b"null", "a JSON object was expected"),
-        (b"{}", "format: None"),
-        (b'{"format":"1"}', "format: '1'"),
+        (b"", "truncated"),
+        (b"\xff", "malformed"),
+        (b"nothing", "malformed"),
+        (b"[" * 100_000, "Expected `object`, got `array`"),
+        (b'{"format":1,"x":' + b"[" * 100_000, "recursion"),
+        (b"1" * 10_000, "out of range"),
+        (b'{"format":NaN}', "malformed"),
+        (b"[]", "Expected `object`, got `array`"),
+        (b"null", "Expected `object`, got `null`"),
+        (b"{}", "Expected `int`, got `null`"),
+        (b'{"format":"1"}', "Expected `int`, got `str`"),
         (b'{"format":2}', "format 2 is newer than 1"),
         (b'{"format":1' + b" " * MAX_RECORD + b"}", f"{MAX_RECORD} at most"),
     ],
@@ -126,7 +126,7 @@ def test_what_is_no_record_is_refused(data: bytes, problem: str) -> None:
 def test_a_field_of_another_type_is_named(key: str, value: Any) -> None:
     """A record with one bad field is refused as a whole, and the field is named."""
     values = {"format": FORMAT, "name": "n", "address": "h:1", key: value}
-    with pytest.raises(Unreadable, match=f"^{key}: ") as refused:
+    with pytest.raises(Unreadable, match=f"{key}") as refused:
         read_member(A, json.dumps(values).encode())
     assert len(str(refused.value)) < 100
 
@@ -148,7 +148,7 @@ def test_a_field_of_another_type_is_named(key: str, value: Any) -> None:
 def test_a_field_of_an_owner_is_named(key: str, value: Any) -> None:
     """A record of an RM with a bad field is refused, so that no wrong epoch is believed."""
     values = {"format": FORMAT, "owner": "a", "epoch": 1, key: value}
-    with pytest.raises(Unreadable, match=f"^{key}: "):
+    with pytest.raises(Unreadable, match=f"{key}"):
         read_ownership(rm("one"), json.dumps(values).encode(), 1)
 
 
