@@ -13,9 +13,10 @@ those of the interpreter, of the import system and of the C library's memory, wh
 themselves. gRPC's own handlers of forks are switched off (`__init__.py` of the server). Protobuf, which
 writes the answer, has neither threads nor locks.
 
-The copy first closes all files but its pipe, so that it keeps no port or stream open. It ends
-with its parent (`PR_SET_PDEATHSIG`), has a limit of CPU time and a low priority, writes no core
-file, and is the kernel's first victim if memory runs out.
+The copy and its own copies are a group of processes: they are ended together, and this process finds those
+that it inherits as the first process of a container. The copy first closes all files but its pipe, so that
+it keeps no port or stream open. It ends with its parent (`PR_SET_PDEATHSIG`), has a limit of CPU time and a
+low priority, writes no core file, and is the kernel's first victim if memory runs out.
 """
 
 import ctypes
@@ -71,8 +72,10 @@ def _prctl() -> Callable[[int, int], int] | None:
 _PRCTL = _prctl()
 
 
-def start(work: Callable[[Spent], bytes], seconds: int) -> Child:
+def start(work: Callable[[Spent], bytes], seconds: int, *, leads: bool = True) -> Child:
     """Start a copy in which `work` computes the answer, within `seconds` of CPU time.
+
+    It leads a group of processes of its own, unless it is the copy of a copy.
 
     Raises:
         OSError: the system does not allow another process, or has no memory for it.
@@ -85,11 +88,36 @@ def start(work: Callable[[Spent], bytes], seconds: int) -> Child:
         os.close(reader)
         os.close(writer)
         raise
+    if leads:
+        # Both do it: neither knows which of them is first.
+        with suppress(OSError):
+            os.setpgid(pid, pid)
     if pid == 0:
         _be_the_copy(work, writer, parent, seconds)
     os.close(writer)
     os.set_blocking(reader, False)
     return Child(pid, reader)
+
+
+def kill(child: Child) -> None:
+    """Kill a copy and its own copies. An ended one may be reaped already, where SIGCHLD is ignored."""
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def reap(child: Child) -> int:
+    """Wait for the end of a killed copy, and of its own copies if they are children of this process by then.
+
+    That they are if it is the first process of a container, or a subreaper. Returns the status of the copy.
+    """
+    status = 0
+    with suppress(ChildProcessError):
+        # Where SIGCHLD is ignored the kernel reaps children at once.
+        _, status = os.waitpid(child.pid, 0)
+    with suppress(ChildProcessError):
+        while True:
+            os.waitpid(-child.pid, 0)
+    return status
 
 
 def apart(work: Callable[[Spent], bytes], seconds: int) -> bytes | None:
@@ -101,7 +129,7 @@ def apart(work: Callable[[Spent], bytes], seconds: int) -> bytes | None:
         CopyFailed: `work` has raised.
     """
     try:
-        child = start(work, seconds)
+        child = start(work, seconds, leads=False)
     except OSError:
         return None
     os.set_blocking(child.answers, True)

@@ -32,7 +32,7 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import RmId
 from licorne_server import FORK_VARIABLE, GRPC_HANDLES_FORKS
-from licorne_server.engine.copied_process import FAILED, Child, Spent, start, whole_answer
+from licorne_server.engine.copied_process import FAILED, Child, Spent, kill, reap, start, whole_answer
 from licorne_server.engine.engine import Engine
 from licorne_server.process.fair import FairLock, TimeSlices
 from licorne_server.wire.errors import (
@@ -159,6 +159,8 @@ class Copies:
 
     made: int
     """Copies made since the start."""
+    scheduler: Scheduler
+    """The scheduler that is copied."""
 
     def __init__(
         self,
@@ -177,7 +179,7 @@ class Copies:
         self.made = 0
         self._time_slices = time_slices
         self._engine = engine
-        self._scheduler = scheduler
+        self.scheduler = scheduler
         self._shortage = shortage
         self._lock = FairLock("plans", "TOO_MANY_PLANS", MOST, MOST_OF_PEER, RETRY_AFTER)
         self._children: set[Child] = set()
@@ -218,7 +220,7 @@ class Copies:
         self._stopped.set()
         self._lock.close(Stopped())
         for child in self._children:
-            _kill(child)
+            kill(child)
         # The copy's caller has reaped it by then. The places of waiting callers are not free yet.
         await self._lock.turns.wait("stop")
         self._lock.turns.pass_on()
@@ -252,7 +254,7 @@ class Copies:
     def _reckoned(self, rm_id: RmId) -> int:
         """The core's estimate of an RM's memory in bytes."""
         try:
-            return self._scheduler.views.rm(rm_id).counts.memory
+            return self.scheduler.views.rm(rm_id).counts.memory
         except NotFound:
             return 0
 
@@ -276,7 +278,7 @@ class Copies:
 
     def _is_in_the_middle(self, rm_id: RmId) -> bool:
         """True if another large command of the RM has begun meanwhile, and has not ended."""
-        views = self._scheduler.views
+        views = self.scheduler.views
         return any(Hold.UNFINISHED in views.holds(name) for name in views.partition_names(rm_id))
 
     def _start(
@@ -298,7 +300,7 @@ class Copies:
         begin = perf_counter()
         try:
             with self._pauses.measured():
-                child = start(partial(question, self._scheduler, self._engine.now()), CPU_SECONDS)
+                child = start(partial(question, self.scheduler, self._engine.now()), CPU_SECONDS)
         except OSError as error:
             text = f"no copy is made for a plan: {error.strerror}"
             raise exhausted(text, "NO_COPY", RETRY_AFTER) from None
@@ -313,7 +315,7 @@ class Copies:
         This is completed even if the caller is cancelled.
         """
         self._children.discard(child)
-        _kill(child)
+        kill(child)
         ending = asyncio.get_running_loop().create_task(self._reap(child))
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
@@ -322,11 +324,7 @@ class Copies:
     async def _reap(self, child: Child) -> str:
         os.close(child.answers)
         loop = asyncio.get_running_loop()
-        try:
-            _, status = await loop.run_in_executor(None, os.waitpid, child.pid, 0)
-        except ChildProcessError:
-            # Where SIGCHLD is ignored the kernel reaps children at once.
-            status = 0
+        status = await loop.run_in_executor(None, reap, child)
         return signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else ""
 
     def _answer(self, received: bytes | None, how: str) -> bytes:
@@ -354,12 +352,6 @@ class Copies:
             )
             raise Defect(correlation_id)
         return answer
-
-
-def _kill(child: Child) -> None:
-    """Kill a copy. An ended one may be reaped already, where SIGCHLD is ignored."""
-    with suppress(ProcessLookupError):
-        os.kill(child.pid, signal.SIGKILL)
 
 
 async def _received(answers: int) -> bytes | None:

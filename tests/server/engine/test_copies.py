@@ -1,9 +1,11 @@
 """Copies of the core: nothing waits for them, and nothing is left of them."""
 
 import asyncio
+import ctypes
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -14,7 +16,7 @@ from structlog.testing import capture_logs
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
-from licorne_server.engine.copied_process import Spent
+from licorne_server.engine.copied_process import Spent, apart
 from licorne_server.engine.copies import MOST, MOST_OF_PEER, RETRY_AFTER, Copies, Pauses, Question
 from licorne_server.process.fair import TimeSlices
 from licorne_server.wire.errors import CallError, Defect, Stopped, failed_precondition
@@ -136,6 +138,31 @@ async def test_allocations_go_on_while_a_copy_works(server: Server, shim: Shim, 
     await shim.ask(calls[0], ask("k1"))
     assert await new_allocations(calls[0], 1)
     assert is_there(pid)
+    plan.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await plan
+    assert not is_there(pid)
+
+
+@pytest.fixture
+def inherits() -> Iterator[None]:
+    """This process inherits orphans, like the first process of a container."""
+    inherit = partial(ctypes.CDLL(None).prctl, 36)  # PR_SET_CHILD_SUBREAPER
+    inherit(1)
+    yield
+    inherit(0)
+
+
+@pytest.mark.usefixtures("inherits")
+async def test_nothing_is_left_of_the_copies_of_a_copy(server: Server, shim: Shim, sleeper: Sleeper) -> None:
+    """A server that inherits the copy of an ended copy reaps it as well."""
+    await shim.set_up()
+
+    def copy_again(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
+        return apart(lambda spent: sleeper(scheduler, now, spent), 1) or b""
+
+    plan = asked(server.copies, copy_again)
+    pid = await sleeper.pid()
     plan.cancel()
     with pytest.raises(asyncio.CancelledError):
         await plan

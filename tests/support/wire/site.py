@@ -112,7 +112,7 @@ class CopiesInHere(Copies):
     async def ask(self, peer: str, rm_id: RmId, question: Question, check: Callable[[], object]) -> bytes:
         """The answer to a question, as far as the RM's commands were carried out."""
         check()
-        return question(deepcopy(self._scheduler), self._engine.now(), lambda: 0.0)
+        return question(deepcopy(self.scheduler), self._engine.now(), lambda: 0.0)
 
 
 class Line:
