@@ -5,7 +5,7 @@ same effects. Nothing in here reads a clock or does I/O: time is an argument, an
 the time of the next call that the core needs.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from licorne_core.config import SubmittedConfig
@@ -69,7 +69,7 @@ from licorne_core.values.rm_caps import RmCaps
 from licorne_core.values.slices import Tuning
 from licorne_core.views import Views
 from licorne_core.views.audit.rules import check_holdings
-from licorne_core.whatif import plan_configuration, plan_submission, search_start, try_start
+from licorne_core.whatif import lacks, plan_configuration, plan_submission, search_start, try_start
 
 _REQUEST_NAMES = {
     UpdateNodes: "NodeRequest",
@@ -223,27 +223,31 @@ class Scheduler:
         *,
         changes: Sequence[StartChange] | None = None,
         adds_node: bool = False,
+        alone: bool = False,
     ) -> StartTrial:
         """Try whether a waiting ask starts at once after these changes.
 
-        With None, suitable changes are searched; with `adds_node` they add a node, else they free one. The
-        scheduler must be a copy, a separate one for each trial. Raises NotFound if no such ask is pending.
+        With None, suitable changes are searched; with `adds_node` they add a node, else they free one. With
+        `alone` no other ask waits. The scheduler must be a copy, a separate one for each trial. Raises
+        NotFound if no such ask is pending.
         """
         if changes is None:
-            return search_start(self, name, now, spent, adds_node=adds_node)
+            return search_start(self, name, now, spent, adds_node=adds_node, alone=alone)
         return try_start(self, name, changes, now, spent)
 
-    def check_agenda(self) -> None:
-        """Compare the agenda with all partitions; raises InvariantBroken."""
-        self._registry.agenda.check(self.partitions)
+    def start_lacks(self, name: WaitingAskName) -> Iterator[StartTrial | None]:
+        """What the checks of a waiting ask lack, untried, with a None wherever the reader may pause.
 
-    def check_holdings(self) -> None:
-        """Recount the holdings of each RM; raises InvariantBroken."""
+        Raises NotFound at the first step if no such ask is pending.
+        """
+        rm = self._registry.rms.get(name.rm_id)
+        return lacks(() if rm is None else rm.partitions.values(), name)
+
+    def check(self) -> None:
+        """Recompute the agenda, the holdings of RMs, and what extensions share; raises InvariantBroken."""
+        self._registry.agenda.check(self.partitions)
         for rm in self._registry.rms.values():
             check_holdings(rm)
-
-    def check_shared(self) -> None:
-        """Recompute what extensions share; raises InvariantBroken."""
         for shared in self._registry.core.shared.values():
             shared.check(self._registry)
 

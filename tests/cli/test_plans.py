@@ -14,6 +14,7 @@ from licorne_cli.commands import main
 from licorne_core.messages.commands import Hold, SetHold
 from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
+from licorne_server.engine.copies import Pauses
 from support.peers.shim import Shim, application, ask, connected, new_allocations
 from support.peers.town import Result
 
@@ -85,11 +86,20 @@ def written(folder: Path, text: str) -> str:
 
 
 @pytest.mark.row(168)
-async def test_a_waiting_ask_is_told_what_would_let_it_start(licorne: Licorne, server: Server) -> None:
+async def test_a_waiting_ask_is_told_what_would_let_it_start(
+    licorne: Licorne, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`licorne explain` says what was confirmed on a copy, and why nothing was tried if that is so."""
     told = await licorne("explain", "full", "k2")
     confirmed = "confirmed on a copy: with the maximum of queue root.a at vcore=3 it starts at once on n"
     assert confirmed in told.out
+    monkeypatch.setattr(server.copies, "_pauses", Pauses(1e-9, lambda: 1024**3))
+    told = await licorne("explain", "full", "k2")
+    advice = (
+        "not confirmed, by its checks alone it lacks: the maximum of queue root.a at vcore=3 (now vcore=2)"
+    )
+    assert advice in told.out
+    assert "it was not tried: no copy is made for a plan: everybody would wait" in told.out
     await server.copies.stop()
     told = await licorne("explain", "full", "k2")
     assert told.code == 0

@@ -2799,7 +2799,12 @@ type PlanStartResponse struct {
 	// Each lets the ask start by itself; empty if nothing that was tried does.
 	Trials []*StartTrial `protobuf:"bytes,1,rep,name=trials,proto3" json:"trials,omitempty"`
 	// False if the time for a trial was over: there may be other changes.
-	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
+	Complete bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
+	// Why nothing was tried, as no copy is made now; empty if there were trials.
+	NotTried string `protobuf:"bytes,3,opt,name=not_tried,json=notTried,proto3" json:"not_tried,omitempty"`
+	// What the checks lack, if nothing was tried: not confirmed, as other asks may take it. Its `message` has
+	// the present amounts, too.
+	Advice        *StartTrial `protobuf:"bytes,4,opt,name=advice,proto3" json:"advice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2848,6 +2853,20 @@ func (x *PlanStartResponse) GetComplete() bool {
 	return false
 }
 
+func (x *PlanStartResponse) GetNotTried() string {
+	if x != nil {
+		return x.NotTried
+	}
+	return ""
+}
+
+func (x *PlanStartResponse) GetAdvice() *StartTrial {
+	if x != nil {
+		return x.Advice
+	}
+	return nil
+}
+
 // Changes with which the ask started on the copy.
 type StartTrial struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2858,7 +2877,11 @@ type StartTrial struct {
 	// Asks that started before it.
 	Others uint32 `protobuf:"varint,3,opt,name=others,proto3" json:"others,omitempty"`
 	// All this in one sentence.
-	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	// Allocations that are stopped for it: then it does not start at once.
+	Stopped uint32 `protobuf:"varint,5,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	// True if its RM, which judges nodes for it, was not asked.
+	Unasked       bool `protobuf:"varint,6,opt,name=unasked,proto3" json:"unasked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2921,19 +2944,35 @@ func (x *StartTrial) GetMessage() string {
 	return ""
 }
 
+func (x *StartTrial) GetStopped() uint32 {
+	if x != nil {
+		return x.Stopped
+	}
+	return 0
+}
+
+func (x *StartTrial) GetUnasked() bool {
+	if x != nil {
+		return x.Unasked
+	}
+	return false
+}
+
 type StartChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "maximum": `holder` may have `amounts`. "running": `count` applications may run there. "freed-node":
 	// the `count` allocations on node `name`, of size `amounts`, end. "new-node": there is one more node of
-	// size `amounts`, otherwise like node `name`.
+	// size `amounts`, otherwise like node `name`. "alone": the `count` other asks of the partition do not wait.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// "queue", or "user" or "group" with its `name` in the queue `path`; empty for nodes.
+	// "queue", or "user" or "group" with its `name` in the queue `path`; empty otherwise.
 	Holder string `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
 	Name   string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	Path   string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
 	// In bytes, milli-cores or counts.
-	Amounts       map[string]int64 `protobuf:"bytes,5,rep,name=amounts,proto3" json:"amounts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	Count         uint64           `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
+	Amounts map[string]int64 `protobuf:"bytes,5,rep,name=amounts,proto3" json:"amounts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Count   uint64           `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
+	// The present amounts of the maximum, or of node `name` if that is too small.
+	Before        map[string]int64 `protobuf:"bytes,7,rep,name=before,proto3" json:"before,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3008,6 +3047,13 @@ func (x *StartChange) GetCount() uint64 {
 		return x.Count
 	}
 	return 0
+}
+
+func (x *StartChange) GetBefore() map[string]int64 {
+	if x != nil {
+		return x.Before
+	}
+	return nil
 }
 
 type SetNodeSchedulableRequest struct {
@@ -5027,24 +5073,32 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12%\n" +
 	"\x0eapplication_id\x18\x03 \x01(\tR\rapplicationId\x12%\n" +
-	"\x0eallocation_key\x18\x04 \x01(\tR\rallocationKey\"_\n" +
+	"\x0eallocation_key\x18\x04 \x01(\tR\rallocationKey\"\xac\x01\n" +
 	"\x11PlanStartResponse\x12.\n" +
 	"\x06trials\x18\x01 \x03(\v2\x16.licorne.v1.StartTrialR\x06trials\x12\x1a\n" +
-	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"\x8a\x01\n" +
+	"\bcomplete\x18\x02 \x01(\bR\bcomplete\x12\x1b\n" +
+	"\tnot_tried\x18\x03 \x01(\tR\bnotTried\x12.\n" +
+	"\x06advice\x18\x04 \x01(\v2\x16.licorne.v1.StartTrialR\x06advice\"\xbe\x01\n" +
 	"\n" +
 	"StartTrial\x121\n" +
 	"\achanges\x18\x01 \x03(\v2\x17.licorne.v1.StartChangeR\achanges\x12\x17\n" +
 	"\anode_id\x18\x02 \x01(\tR\x06nodeId\x12\x16\n" +
 	"\x06others\x18\x03 \x01(\rR\x06others\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"\xf3\x01\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x12\x18\n" +
+	"\astopped\x18\x05 \x01(\rR\astopped\x12\x18\n" +
+	"\aunasked\x18\x06 \x01(\bR\aunasked\"\xeb\x02\n" +
 	"\vStartChange\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06holder\x18\x02 \x01(\tR\x06holder\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x04 \x01(\tR\x04path\x12>\n" +
 	"\aamounts\x18\x05 \x03(\v2$.licorne.v1.StartChange.AmountsEntryR\aamounts\x12\x14\n" +
-	"\x05count\x18\x06 \x01(\x04R\x05count\x1a:\n" +
+	"\x05count\x18\x06 \x01(\x04R\x05count\x12;\n" +
+	"\x06before\x18\a \x03(\v2#.licorne.v1.StartChange.BeforeEntryR\x06before\x1a:\n" +
 	"\fAmountsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a9\n" +
+	"\vBeforeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa3\x01\n" +
 	"\x19SetNodeSchedulableRequest\x12\x13\n" +
@@ -5225,7 +5279,7 @@ func file_licorne_v1_admin_proto_rawDescGZIP() []byte {
 	return file_licorne_v1_admin_proto_rawDescData
 }
 
-var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
+var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
 var file_licorne_v1_admin_proto_goTypes = []any{
 	(*GetConfigurationRequest)(nil),       // 0: licorne.v1.GetConfigurationRequest
 	(*GetConfigurationResponse)(nil),      // 1: licorne.v1.GetConfigurationResponse
@@ -5301,13 +5355,14 @@ var file_licorne_v1_admin_proto_goTypes = []any{
 	nil,                                   // 71: licorne.v1.PlannedAsk.ResourceEntry
 	nil,                                   // 72: licorne.v1.PlannedVictim.ResourceEntry
 	nil,                                   // 73: licorne.v1.StartChange.AmountsEntry
-	nil,                                   // 74: licorne.v1.GetLogLevelsResponse.LevelsEntry
-	nil,                                   // 75: licorne.v1.GetLogLevelsResponse.MarksEntry
-	nil,                                   // 76: licorne.v1.WantedLogLevels.LevelsEntry
-	nil,                                   // 77: licorne.v1.SetLogLevelResponse.LevelsEntry
-	(*si.AddApplicationRequest)(nil),      // 78: si.v1.AddApplicationRequest
-	(*si.Allocation)(nil),                 // 79: si.v1.Allocation
-	(*OperatorMark)(nil),                  // 80: licorne.v1.OperatorMark
+	nil,                                   // 74: licorne.v1.StartChange.BeforeEntry
+	nil,                                   // 75: licorne.v1.GetLogLevelsResponse.LevelsEntry
+	nil,                                   // 76: licorne.v1.GetLogLevelsResponse.MarksEntry
+	nil,                                   // 77: licorne.v1.WantedLogLevels.LevelsEntry
+	nil,                                   // 78: licorne.v1.SetLogLevelResponse.LevelsEntry
+	(*si.AddApplicationRequest)(nil),      // 79: si.v1.AddApplicationRequest
+	(*si.Allocation)(nil),                 // 80: si.v1.Allocation
+	(*OperatorMark)(nil),                  // 81: licorne.v1.OperatorMark
 }
 var file_licorne_v1_admin_proto_depIdxs = []int32{
 	64, // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
@@ -5332,75 +5387,77 @@ var file_licorne_v1_admin_proto_depIdxs = []int32{
 	70, // 19: licorne.v1.ExceededLimit.limit:type_name -> licorne.v1.ExceededLimit.LimitEntry
 	71, // 20: licorne.v1.PlannedAsk.resource:type_name -> licorne.v1.PlannedAsk.ResourceEntry
 	72, // 21: licorne.v1.PlannedVictim.resource:type_name -> licorne.v1.PlannedVictim.ResourceEntry
-	78, // 22: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
-	79, // 23: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
+	79, // 22: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
+	80, // 23: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
 	28, // 24: licorne.v1.PlanSubmissionResponse.asks:type_name -> licorne.v1.PlannedAsk
 	29, // 25: licorne.v1.PlanSubmissionResponse.victims:type_name -> licorne.v1.PlannedVictim
 	35, // 26: licorne.v1.PlanStartResponse.trials:type_name -> licorne.v1.StartTrial
-	36, // 27: licorne.v1.StartTrial.changes:type_name -> licorne.v1.StartChange
-	73, // 28: licorne.v1.StartChange.amounts:type_name -> licorne.v1.StartChange.AmountsEntry
-	74, // 29: licorne.v1.GetLogLevelsResponse.levels:type_name -> licorne.v1.GetLogLevelsResponse.LevelsEntry
-	75, // 30: licorne.v1.GetLogLevelsResponse.marks:type_name -> licorne.v1.GetLogLevelsResponse.MarksEntry
-	51, // 31: licorne.v1.GetLogLevelsResponse.wanted:type_name -> licorne.v1.WantedLogLevels
-	76, // 32: licorne.v1.WantedLogLevels.levels:type_name -> licorne.v1.WantedLogLevels.LevelsEntry
-	77, // 33: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
-	60, // 34: licorne.v1.ListMembersResponse.members:type_name -> licorne.v1.Member
-	61, // 35: licorne.v1.ListMembersResponse.unowned:type_name -> licorne.v1.MemberRm
-	61, // 36: licorne.v1.Member.rms:type_name -> licorne.v1.MemberRm
-	80, // 37: licorne.v1.GetLogLevelsResponse.MarksEntry.value:type_name -> licorne.v1.OperatorMark
-	0,  // 38: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
-	2,  // 39: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
-	6,  // 40: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
-	8,  // 41: licorne.v1.Admin.ListConfigurations:input_type -> licorne.v1.ListConfigurationsRequest
-	11, // 42: licorne.v1.Admin.RollBackConfiguration:input_type -> licorne.v1.RollBackConfigurationRequest
-	19, // 43: licorne.v1.Admin.ReloadConfiguration:input_type -> licorne.v1.ReloadConfigurationRequest
-	13, // 44: licorne.v1.Admin.GetBudgets:input_type -> licorne.v1.GetBudgetsRequest
-	15, // 45: licorne.v1.Admin.UpdateBudgets:input_type -> licorne.v1.UpdateBudgetsRequest
-	17, // 46: licorne.v1.Admin.ReleaseBudget:input_type -> licorne.v1.ReleaseBudgetRequest
-	58, // 47: licorne.v1.Admin.ListMembers:input_type -> licorne.v1.ListMembersRequest
-	62, // 48: licorne.v1.Admin.DrainMember:input_type -> licorne.v1.DrainMemberRequest
-	22, // 49: licorne.v1.Admin.PlanConfiguration:input_type -> licorne.v1.PlanConfigurationRequest
-	31, // 50: licorne.v1.Admin.PlanSubmission:input_type -> licorne.v1.PlanSubmissionRequest
-	33, // 51: licorne.v1.Admin.PlanStart:input_type -> licorne.v1.PlanStartRequest
-	37, // 52: licorne.v1.Admin.SetNodeSchedulable:input_type -> licorne.v1.SetNodeSchedulableRequest
-	39, // 53: licorne.v1.Admin.DrainNode:input_type -> licorne.v1.DrainNodeRequest
-	41, // 54: licorne.v1.Admin.HoldApplication:input_type -> licorne.v1.HoldApplicationRequest
-	43, // 55: licorne.v1.Admin.ChangeApplication:input_type -> licorne.v1.ChangeApplicationRequest
-	45, // 56: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
-	47, // 57: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
-	49, // 58: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
-	52, // 59: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
-	54, // 60: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
-	56, // 61: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
-	1,  // 62: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
-	3,  // 63: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
-	7,  // 64: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
-	9,  // 65: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
-	12, // 66: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
-	20, // 67: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
-	14, // 68: licorne.v1.Admin.GetBudgets:output_type -> licorne.v1.GetBudgetsResponse
-	16, // 69: licorne.v1.Admin.UpdateBudgets:output_type -> licorne.v1.UpdateBudgetsResponse
-	18, // 70: licorne.v1.Admin.ReleaseBudget:output_type -> licorne.v1.ReleaseBudgetResponse
-	59, // 71: licorne.v1.Admin.ListMembers:output_type -> licorne.v1.ListMembersResponse
-	63, // 72: licorne.v1.Admin.DrainMember:output_type -> licorne.v1.DrainMemberResponse
-	23, // 73: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
-	32, // 74: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
-	34, // 75: licorne.v1.Admin.PlanStart:output_type -> licorne.v1.PlanStartResponse
-	38, // 76: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
-	40, // 77: licorne.v1.Admin.DrainNode:output_type -> licorne.v1.DrainNodeResponse
-	42, // 78: licorne.v1.Admin.HoldApplication:output_type -> licorne.v1.HoldApplicationResponse
-	44, // 79: licorne.v1.Admin.ChangeApplication:output_type -> licorne.v1.ChangeApplicationResponse
-	46, // 80: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
-	48, // 81: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
-	50, // 82: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
-	53, // 83: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
-	55, // 84: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
-	57, // 85: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
-	62, // [62:86] is the sub-list for method output_type
-	38, // [38:62] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	35, // 27: licorne.v1.PlanStartResponse.advice:type_name -> licorne.v1.StartTrial
+	36, // 28: licorne.v1.StartTrial.changes:type_name -> licorne.v1.StartChange
+	73, // 29: licorne.v1.StartChange.amounts:type_name -> licorne.v1.StartChange.AmountsEntry
+	74, // 30: licorne.v1.StartChange.before:type_name -> licorne.v1.StartChange.BeforeEntry
+	75, // 31: licorne.v1.GetLogLevelsResponse.levels:type_name -> licorne.v1.GetLogLevelsResponse.LevelsEntry
+	76, // 32: licorne.v1.GetLogLevelsResponse.marks:type_name -> licorne.v1.GetLogLevelsResponse.MarksEntry
+	51, // 33: licorne.v1.GetLogLevelsResponse.wanted:type_name -> licorne.v1.WantedLogLevels
+	77, // 34: licorne.v1.WantedLogLevels.levels:type_name -> licorne.v1.WantedLogLevels.LevelsEntry
+	78, // 35: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
+	60, // 36: licorne.v1.ListMembersResponse.members:type_name -> licorne.v1.Member
+	61, // 37: licorne.v1.ListMembersResponse.unowned:type_name -> licorne.v1.MemberRm
+	61, // 38: licorne.v1.Member.rms:type_name -> licorne.v1.MemberRm
+	81, // 39: licorne.v1.GetLogLevelsResponse.MarksEntry.value:type_name -> licorne.v1.OperatorMark
+	0,  // 40: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
+	2,  // 41: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
+	6,  // 42: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
+	8,  // 43: licorne.v1.Admin.ListConfigurations:input_type -> licorne.v1.ListConfigurationsRequest
+	11, // 44: licorne.v1.Admin.RollBackConfiguration:input_type -> licorne.v1.RollBackConfigurationRequest
+	19, // 45: licorne.v1.Admin.ReloadConfiguration:input_type -> licorne.v1.ReloadConfigurationRequest
+	13, // 46: licorne.v1.Admin.GetBudgets:input_type -> licorne.v1.GetBudgetsRequest
+	15, // 47: licorne.v1.Admin.UpdateBudgets:input_type -> licorne.v1.UpdateBudgetsRequest
+	17, // 48: licorne.v1.Admin.ReleaseBudget:input_type -> licorne.v1.ReleaseBudgetRequest
+	58, // 49: licorne.v1.Admin.ListMembers:input_type -> licorne.v1.ListMembersRequest
+	62, // 50: licorne.v1.Admin.DrainMember:input_type -> licorne.v1.DrainMemberRequest
+	22, // 51: licorne.v1.Admin.PlanConfiguration:input_type -> licorne.v1.PlanConfigurationRequest
+	31, // 52: licorne.v1.Admin.PlanSubmission:input_type -> licorne.v1.PlanSubmissionRequest
+	33, // 53: licorne.v1.Admin.PlanStart:input_type -> licorne.v1.PlanStartRequest
+	37, // 54: licorne.v1.Admin.SetNodeSchedulable:input_type -> licorne.v1.SetNodeSchedulableRequest
+	39, // 55: licorne.v1.Admin.DrainNode:input_type -> licorne.v1.DrainNodeRequest
+	41, // 56: licorne.v1.Admin.HoldApplication:input_type -> licorne.v1.HoldApplicationRequest
+	43, // 57: licorne.v1.Admin.ChangeApplication:input_type -> licorne.v1.ChangeApplicationRequest
+	45, // 58: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
+	47, // 59: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
+	49, // 60: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
+	52, // 61: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
+	54, // 62: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
+	56, // 63: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
+	1,  // 64: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
+	3,  // 65: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
+	7,  // 66: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
+	9,  // 67: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
+	12, // 68: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
+	20, // 69: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
+	14, // 70: licorne.v1.Admin.GetBudgets:output_type -> licorne.v1.GetBudgetsResponse
+	16, // 71: licorne.v1.Admin.UpdateBudgets:output_type -> licorne.v1.UpdateBudgetsResponse
+	18, // 72: licorne.v1.Admin.ReleaseBudget:output_type -> licorne.v1.ReleaseBudgetResponse
+	59, // 73: licorne.v1.Admin.ListMembers:output_type -> licorne.v1.ListMembersResponse
+	63, // 74: licorne.v1.Admin.DrainMember:output_type -> licorne.v1.DrainMemberResponse
+	23, // 75: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
+	32, // 76: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
+	34, // 77: licorne.v1.Admin.PlanStart:output_type -> licorne.v1.PlanStartResponse
+	38, // 78: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
+	40, // 79: licorne.v1.Admin.DrainNode:output_type -> licorne.v1.DrainNodeResponse
+	42, // 80: licorne.v1.Admin.HoldApplication:output_type -> licorne.v1.HoldApplicationResponse
+	44, // 81: licorne.v1.Admin.ChangeApplication:output_type -> licorne.v1.ChangeApplicationResponse
+	46, // 82: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
+	48, // 83: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
+	50, // 84: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
+	53, // 85: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
+	55, // 86: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
+	57, // 87: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
+	64, // [64:88] is the sub-list for method output_type
+	40, // [40:64] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_admin_proto_init() }
@@ -5418,7 +5475,7 @@ func file_licorne_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_admin_proto_rawDesc), len(file_licorne_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   78,
+			NumMessages:   79,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -195,7 +195,7 @@ class WaitingAskName(NamedTuple):
     key: AllocationKey
 
 
-MAXIMUM, RUNNING, FREED_NODE, NEW_NODE = "maximum", "running", "freed-node", "new-node"
+MAXIMUM, RUNNING, FREED_NODE, NEW_NODE, ALONE = "maximum", "running", "freed-node", "new-node", "alone"
 """Kinds of changes that may let an ask start."""
 
 NEW_NODE_ID = NodeId("one-more-node")
@@ -209,7 +209,8 @@ class StartChange:
     ``maximum``: the `holder` (``queue``, or user or group `name` in the queue `path`) may have `amounts` of
     the types that stop the ask. ``running``: `count` applications may run there. ``freed-node``: the `count`
     allocations on node `name`, of size `amounts`, end. ``new-node``: there is one more node of size
-    `amounts`, otherwise like node `name`.
+    `amounts`, otherwise like node `name`. ``alone``: the `count` other asks of the partition do not wait.
+    `before` has the present amounts: of the maximum, or of node `name`.
     """
 
     kind: str
@@ -218,9 +219,12 @@ class StartChange:
     path: str = ""
     amounts: Resources = field(default_factory=dict)
     count: int = 0
+    before: Resources = field(default_factory=dict)
 
     def text(self) -> str:
         """The change as a condition, after ``with``."""
+        if self.kind == ALONE:
+            return "no other ask waiting"
         if self.kind == NEW_NODE:
             return f"one more node of {in_units(self.amounts)}"
         if self.kind == FREED_NODE:
@@ -238,7 +242,7 @@ class StartTrial:
     """Outcome of a trial: whether a waiting ask starts at once with `changes`, on which node.
 
     `others` counts the asks of its partition that start before it, `stopped` the allocations that are
-    stopped. With `is_unasked` the RM, which judges nodes for the ask, was not asked. A trial that is not
+    stopped. With `unasked` the RM, which judges nodes for the ask, was not asked. A trial that is not
     `complete` has spent its budget.
     """
 
@@ -246,7 +250,7 @@ class StartTrial:
     node_id: str = ""
     others: int = 0
     stopped: int = 0
-    is_unasked: bool = False
+    unasked: bool = False
     complete: bool = True
 
     @property
@@ -267,6 +271,13 @@ class StartTrial:
             (
                 f"{first} on {where} once {victims}" if self.stopped else f"{first} at once on {where}",
                 after if self.others else "",
-                ", if its RM accepts the node" if self.is_unasked else "",
+                ", if its RM accepts the node" if self.unasked else "",
             )
+        )
+
+    def advice(self) -> str:
+        """What the checks lack, with the present amounts; nothing of it was tried."""
+        return " and ".join(
+            change.text() + (f" (now {in_units(change.before)})" if change.before else "")
+            for change in self.changes
         )

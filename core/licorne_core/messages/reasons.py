@@ -299,11 +299,11 @@ class NodesCheck:
     """Some schedulable node must have the ask's resources available.
 
     `causes` counts the nodes that do not take it: ``unschedulable`` by their RM, ``cordoned`` by an
-    operator, ``reserved`` for another ask, ``too small: T`` if even the empty node lacks the type T, ``full:
-    T`` if only its available part does, ``refused: R`` if the RM gave the reason R. `reserved_node` is
-    reserved for the ask. `reserved_for` has the queues with most of the ``reserved`` nodes, and
-    `more_queues` counts the others. `bound` prevents a reservation for the ask. `closed` has the first of
-    the ``cordoned`` nodes.
+    operator, ``reserved`` for another ask, ``too small: T and U`` if even the empty node lacks these types,
+    ``full: T`` if its available part lacks types, of which T is the first, ``refused: R`` if the RM gave the
+    reason R. `reserved_node` is reserved for the ask. `reserved_for` has the queues with most of the
+    ``reserved`` nodes, and `more_queues` counts the others. `bound` prevents a reservation for the ask.
+    `closed` has the first of the ``cordoned`` nodes.
     """
 
     total: int

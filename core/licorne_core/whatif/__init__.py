@@ -12,7 +12,7 @@ shows victims too. Each entry has its time in seconds from now.
 """
 
 from licorne_core.whatif.configuration import plan_configuration
-from licorne_core.whatif.starting import search_start, try_start
+from licorne_core.whatif.starting import lacks, search_start, try_start
 from licorne_core.whatif.submission import plan_submission
 
-__all__ = ["plan_configuration", "plan_submission", "search_start", "try_start"]
+__all__ = ["lacks", "plan_configuration", "plan_submission", "search_start", "try_start"]

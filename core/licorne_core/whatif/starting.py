@@ -3,14 +3,15 @@
 A search finds changes step by step: the first obstacle is removed, the core decides, and the next obstacle
 follows. A maximum is raised by the missing amounts. If other asks then use that room, the maximum is
 removed, and the queue's usage at the start of the ask is the maximum that is needed. For a lack of nodes,
-one node is freed or added. The search leaves a changed copy, so its changes are confirmed on another one,
-all at once.
+one node is freed or added. If other asks take that as well, a search may assume that no other ask waits. The
+search leaves a changed copy, so its changes are confirmed on another one, all at once.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+from licorne_core.handlers.operators import give_up_waits
 from licorne_core.messages.commands import (
     Hold,
     NodeAction,
@@ -20,7 +21,9 @@ from licorne_core.messages.commands import (
     UpdateAllocations,
     UpdateNodes,
 )
+from licorne_core.messages.operators import UNKNOWN_MARK
 from licorne_core.messages.plans import (
+    ALONE,
     FREED_NODE,
     MAXIMUM,
     NEW_NODE,
@@ -39,11 +42,11 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, claimed
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.asks import AskClass
-from licorne_core.values.errors import NotFound
-from licorne_core.values.ids import NodeId
+from licorne_core.values.errors import NotFound, shown
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, normalize_partition, partition_key
 from licorne_core.values.resources import Items, Resources
 from licorne_core.views.explain import checks_before_nodes, subject_of
-from licorne_core.views.explain_checks import nodes_check
+from licorne_core.views.explain_checks import STEP, nodes_check
 from licorne_core.whatif.rehearsal import CopiedCore, Rehearsal
 
 MOST_CHANGES = 4
@@ -52,21 +55,31 @@ MOST_CHANGES = 4
 MOST_FREED = 200
 """Most allocations on a node that is freed: nobody stops more for one ask."""
 
+MOST_WITHDRAWN = 1_000
+"""Most other asks of its application that are withdrawn for a trial without them."""
+
 AT_ONCE = 16
 """Decisions of a turn, so that few are made after the ask has started."""
 
 
 def search_start(
-    scheduler: CopiedCore, name: WaitingAskName, now: float, spent: Spent, *, adds_node: bool
+    scheduler: CopiedCore,
+    name: WaitingAskName,
+    now: float,
+    spent: Spent,
+    *,
+    adds_node: bool,
+    alone: bool = False,
 ) -> StartTrial:
     """Search changes with which the ask starts at `now`, in unix seconds.
 
-    The scheduler is changed, so pass a copy. For lack of a node, one is added (`adds_node`) or freed.
+    The scheduler is changed, so pass a copy. For lack of a node, one is added (`adds_node`) or freed. With
+    `alone` no other ask of its partition waits.
 
     Raises:
         NotFound: there is no such pending ask.
     """
-    return _Search(_Copy(scheduler, name, now, spent), adds_node=adds_node).found()
+    return _Search(_Copy(scheduler, name, now, spent), adds_node=adds_node, alone=alone).found()
 
 
 def try_start(
@@ -79,17 +92,64 @@ def try_start(
     return copy.trial(changes)
 
 
+def lacks(partitions: Iterable[Partition], name: WaitingAskName) -> Iterator[StartTrial | None]:
+    """What the checks of a waiting ask lack, which is not tried; nothing is changed.
+
+    A None comes first, and wherever the reader may pause.
+
+    Raises:
+        NotFound: there is no such pending ask.
+    """
+    partition, app, request = waiting_ask(partitions, name)
+    yield None
+    ask_class, most, fits = request.ask.ask_class, None, False
+    for number, node in enumerate(list(partition.nodes.by_id.values()), 1):
+        fits = fits or node.refusal(ask_class, reserved=bool(request.reservation)) is None
+        like = (_likeness(node, ask_class.items), node)
+        most = like if most is None or like[0] > most[0] else most
+        if not number % STEP:
+            yield None
+    checks = checks_before_nodes(partition.check_context, subject_of(app, request))
+    changes = [
+        _widened(check)
+        for check in checks
+        if not check.passed
+        and isinstance(check, QueueCheck | LimitCheck | RunningCheck)
+        and not (isinstance(check, QueueCheck) and check.is_root)
+    ]
+    if most is not None and not fits and ask_class.required_node is None:
+        changes.append(_one_more(most[1], ask_class.items))
+    yield StartTrial(changes=changes)
+
+
+def waiting_ask(
+    partitions: Iterable[Partition], name: WaitingAskName
+) -> tuple[Partition, Application, Request]:
+    """The pending ask of a name, among the partitions of its RM.
+
+    Raises:
+        NotFound: there is none; the text says what is unknown, or does not wait.
+    """
+    full = normalize_partition(name.rm_id, name.partition)
+    found = (one for one in partitions if full and partition_key(one.name) == partition_key(full))
+    partition = next(found, None)
+    if partition is None:
+        raise NotFound(f"partition {shown(name.partition)} not found")
+    app = partition.applications.get(name.app_id)
+    if app is None:
+        raise NotFound(f"application {shown(name.app_id)} not found in partition {partition.name}")
+    request = app.requests.get(name.key)
+    if request is None or not request.is_pending:
+        raise NotFound(f"application {shown(name.app_id)} has no pending ask {shown(name.key)}")
+    return partition, app, request
+
+
 class _Copy:
     """A copied core in which a waiting ask may start."""
 
     def __init__(self, scheduler: CopiedCore, name: WaitingAskName, now: float, spent: Spent) -> None:
         self._rehearsal = Rehearsal(scheduler, name.rm_id, now, spent, AT_ONCE)
-        partition = self._rehearsal.named(name.partition)
-        app = None if partition is None else partition.applications.get(name.app_id)
-        request = None if app is None else app.requests.get(name.key)
-        if partition is None or app is None or request is None or not request.is_pending:
-            raise NotFound(f"application {name.app_id} has no pending ask {name.key}")
-        self.partition, self.app, self.request = partition, app, request
+        self.partition, self.app, self.request = waiting_ask(self._rehearsal.partitions, name)
         self._looked = 0
         self._at = -1  # place of the ask in the order of starts
 
@@ -118,7 +178,7 @@ class _Copy:
             node_id=placed[self._at].allocation.node_id if self._at >= 0 else "",
             others=sum(made.partition == self.partition.name for made in before),
             stopped=len(self._rehearsal.stopped),
-            is_unasked=self.request.ask.ask_class.predicate is not None,
+            unasked=self.request.ask.ask_class.predicate is not None,
             complete=not self._rehearsal.is_cut_short,
         )
 
@@ -148,6 +208,8 @@ class _Copy:
                 self._add_node(change)
             elif change.kind == FREED_NODE:
                 self._free_node(self.partition.nodes.by_id[NodeId(change.name)])
+            elif change.kind == ALONE:
+                self._be_alone()
             else:
                 self.widen(self.quota_of(change), change)
         # The end of a hold opens the blockers of what has changed.
@@ -187,19 +249,45 @@ class _Copy:
         self._rehearsal.carry_out(UpdateNodes(rm_id=self._rehearsal.rm_id, nodes=[added]))
 
     def _free_node(self, node: Node) -> None:
+        self._release((one.ask.app_id, one.key) for one in node.allocations)
+
+    def _release(self, names: Iterable[tuple[AppId, AllocationKey]]) -> None:
         releases = [
-            ReleaseRequest(app_id=one.ask.app_id, key=one.key, partition=self.partition.name)
-            for one in node.allocations
+            ReleaseRequest(app_id=app_id, key=key, partition=self.partition.name) for app_id, key in names
         ]
         self._rehearsal.carry_out(UpdateAllocations(rm_id=self._rehearsal.rm_id, releases=releases))
+
+    @property
+    def others(self) -> int:
+        """Number of other asks of the partition that wait."""
+        return self.partition.tally.asks - 1
+
+    def _be_alone(self) -> None:
+        """Hold all other applications with pending asks, and withdraw those of its own, if they are few."""
+        partition, own = self.partition, self.app
+        for app in list(partition.applications.values()):
+            if app is not own and app.pending_count and app.held is None:
+                partition.wakeups.waiting.runnable = True
+                for _ in give_up_waits(partition, app, self._rehearsal.now):
+                    continue
+                partition.wakeups.replacing.forget(app)
+                app.held = UNKNOWN_MARK
+                partition.dirty.mark_app(app)
+        if own.pending_count <= MOST_WITHDRAWN:
+            pending = [one for one in own.requests.values() if one.is_pending and one is not self.request]
+            # Members of a gang start together.
+            self._release((own.app_id, one.key) for one in pending if not one.ask.placeholder)
 
 
 class _Search:
     """Finds changes for an ask, in the order of its checks."""
 
-    def __init__(self, copy: _Copy, *, adds_node: bool) -> None:
+    def __init__(self, copy: _Copy, *, adds_node: bool, alone: bool) -> None:
         self._copy = copy
         self._adds_node = adds_node
+        self._alone = StartChange(kind=ALONE, count=copy.others) if alone and copy.others else None
+        if self._alone is not None:
+            copy.carry_out([self._alone])
         self._changes: list[StartChange] = []
         self._lifted: dict[int, tuple[int, Resources]] = {}
         """Changes whose quota has no bound any more, with the asks started and the amounts used before."""
@@ -213,7 +301,8 @@ class _Search:
             if step is None:
                 return copy.trial(self._changes)
             step()
-        return copy.trial([self._needed(at) for at in range(len(self._changes))])
+        needed = [self._needed(at) for at in range(len(self._changes))]
+        return copy.trial(needed if self._alone is None else [*needed, self._alone])
 
     def _step(self, check: Check) -> Callable[[], None] | None:
         """The change that removes a failing check; None if there is none."""
@@ -264,7 +353,8 @@ class _Search:
         """A node that is freed, or added; None for none that helps."""
         ask_class, nodes = self._copy.request.ask.ask_class, self._copy.partition.nodes.by_id.values()
         if self._adds_node:
-            return None if ask_class.required_node else _one_more(nodes, ask_class.items)
+            like = max(nodes, key=lambda node: _likeness(node, ask_class.items), default=None)
+            return None if ask_class.required_node or like is None else _one_more(like, ask_class.items)
         able = [node for node in nodes if _can_be_freed(node, ask_class)]
         if not able:
             return None
@@ -273,15 +363,13 @@ class _Search:
         return StartChange(kind=FREED_NODE, name=node.node_id, amounts=size, count=len(node.allocations))
 
 
-def _one_more(nodes: Iterable[Node], items: Items) -> StartChange | None:
-    """A node like the most suitable one, and large enough; None without nodes."""
-    like = max(nodes, key=lambda node: _likeness(node, items), default=None)
-    if like is None:
-        return None
+def _one_more(like: Node, items: Items) -> StartChange:
+    """A node like this one, and large enough."""
     size = dict(like.capacity)
     for name, value in items:
         size[name] = max(value, size.get(name, 0))
-    return StartChange(kind=NEW_NODE, name=like.node_id, amounts=size)
+    before = {} if size == like.capacity else dict(like.capacity)
+    return StartChange(kind=NEW_NODE, name=like.node_id, amounts=size, before=before)
 
 
 def _first_failing(partition: Partition, app: Application, request: Request) -> Check | None:
@@ -300,10 +388,12 @@ def _widened(check: QueueCheck | LimitCheck | RunningCheck) -> StartChange:
         count = check.running + 1
         return StartChange(kind=RUNNING, holder=check.kind, name=name, path=check.queue, count=count)
     most = check.max or {}
-    amounts = {name: most.get(name, 0) + value for name, value in check.short.items()}
-    if isinstance(check, QueueCheck):
-        return StartChange(kind=MAXIMUM, holder="queue", path=check.queue, amounts=amounts)
-    return StartChange(kind=MAXIMUM, holder=check.kind, name=check.name, path=check.queue, amounts=amounts)
+    before = {name: most.get(name, 0) for name in check.short}
+    amounts = {name: before[name] + value for name, value in check.short.items()}
+    holder, name = ("queue", "") if isinstance(check, QueueCheck) else (check.kind, check.name)
+    return StartChange(
+        kind=MAXIMUM, holder=holder, name=name, path=check.queue, amounts=amounts, before=before
+    )
 
 
 def _place(change: StartChange) -> tuple[str, str, str, str]:

@@ -1,10 +1,12 @@
 """Changes with which a waiting ask starts, each confirmed on a copy of its own."""
 
 from copy import deepcopy
+from itertools import product
 
 import pytest
 
 from licorne_core.messages.plans import StartTrial, WaitingAskName
+from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AllocationKey, AppId, RmId
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
@@ -27,11 +29,14 @@ def begun(*sizes: int, running: tuple[str, int] = ("root.b", 1)) -> Driver:
 
 
 def outcomes(driver: Driver, app_id: str, key: str) -> list[str]:
-    """The confirmed trials, the one that frees a node first."""
+    """The confirmed trials, the one that frees a node first; without other asks if none is confirmed with
+    them."""
     name = WaitingAskName(RmId("rm1"), "default", AppId(app_id), AllocationKey(key))
     confirmed: list[StartTrial] = []
-    for adds_node in (False, True):
-        found = deepcopy(driver.scheduler).plan_start(name, driver.now, adds_node=adds_node)
+    for alone, adds_node in product((False, True), repeat=2):
+        if alone and confirmed and not adds_node:
+            break
+        found = deepcopy(driver.scheduler).plan_start(name, driver.now, adds_node=adds_node, alone=alone)
         assert found.complete
         trial = deepcopy(driver.scheduler).plan_start(name, driver.now, changes=found.changes)
         assert trial.starts == found.starts
@@ -42,7 +47,7 @@ def outcomes(driver: Driver, app_id: str, key: str) -> list[str]:
 
 def test_what_is_stopped_and_who_was_not_asked_is_said() -> None:
     """A start that takes victims is not at once; an RM that judges nodes may refuse the one that is found."""
-    trial = StartTrial(changes=(), node_id="n1", stopped=3, is_unasked=True)
+    trial = StartTrial(changes=(), node_id="n1", stopped=3, unasked=True)
     assert trial.text() == (
         "it starts without any change, on n1 once 3 allocations are stopped, if its RM accepts the node"
     )
@@ -92,7 +97,28 @@ CASES = {
             ),
         ],
     ),
-    "others would take the node": (((4,), ("root.b", 4)), ("root.b", [4, 4]), []),
+    "others would take the node": (
+        ((4,), ("root.b", 4)),
+        ("root.b", [4, 4]),
+        [
+            "with node n0 free of its 4 allocations and no other ask waiting it starts at once on n0",
+            "with one more node of vcore=4m and no other ask waiting it starts at once on the new node",
+        ],
+    ),
+    "others would take the node and the maximum": (
+        ((4,), ("root.a", 4)),
+        ("root.a", [4, 4]),
+        [
+            (
+                "with the maximum of queue root.a at vcore=8m and node n0 free of its 4 allocations "
+                "and no other ask waiting it starts at once on n0"
+            ),
+            (
+                "with the maximum of queue root.a at vcore=8m and one more node of vcore=4m "
+                "and no other ask waiting it starts at once on the new node"
+            ),
+        ],
+    ),
     "a node too small": (
         ((4,), ("root.b", 1)),
         ("root.b", [5]),
@@ -110,3 +136,36 @@ def test_an_ask_starts_with_what_is_said(
     queue, sizes = wanted
     driver.do(apps(app("new", queue)), asks(*(ask("new", f"w{at}", vcore=s) for at, s in enumerate(sizes))))
     assert outcomes(driver, "new", f"w{len(sizes) - 1}") == told
+
+
+LACKING = {
+    "a maximum": ((10,), ("root.a", 3), 2, "the maximum of queue root.a at vcore=5m (now vcore=4m)"),
+    "a node of any size": ((3, 4), ("root.b", 7), 2, "one more node of vcore=4m"),
+    "a maximum and a larger node": (
+        (10,),
+        ("root.a", 1),
+        12,
+        (
+            "the maximum of queue root.a at vcore=13m (now vcore=4m) "
+            "and one more node of vcore=12m (now vcore=10m)"
+        ),
+    ),
+    "nothing of this kind": ((10,), ("root.b", 1), 1, ""),
+}
+
+
+@pytest.mark.parametrize(("sizes", "running", "wanted", "told"), LACKING.values(), ids=LACKING)
+def test_what_an_ask_lacks_is_said_without_a_trial(
+    sizes: tuple[int, ...], running: tuple[str, int], wanted: int, told: str
+) -> None:
+    """Each figure stands beside the present one; of an ask that does not wait nothing is said."""
+    driver = begun(*sizes, running=running)
+    driver.do(apps(app("new", running[0])))
+    driver.scheduler.handle(asks(ask("new", "w", vcore=wanted)), driver.now)
+    name = WaitingAskName(RmId("rm1"), "default", AppId("new"), AllocationKey("w"))
+    [first, *_, lacking] = driver.scheduler.start_lacks(name)
+    assert first is None
+    assert isinstance(lacking, StartTrial)
+    assert (lacking.advice(), lacking.starts) == (told, False)
+    with pytest.raises(NotFound, match="application new has no pending ask x"):
+        next(driver.scheduler.start_lacks(name._replace(key=AllocationKey("x"))))

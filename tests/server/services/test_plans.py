@@ -81,12 +81,17 @@ async def site(server: Server, shim: Shim, channel: grpc.aio.Channel) -> AsyncIt
     """One that is set up."""
     calls = await shim.set_up(config=CONFIG, nodes=2, vcore=2_000)
     site = Site(server, AdminStub(channel), calls)
-    await shim.applications(calls[1], application("full", "root.a"))
-    await shim.ask(calls[0], *(ask(f"k{i}", "full", 1_000) for i in range(4)))
-    await new_allocations(calls[0], 2)
+    await fill(shim, calls)
     before = site.books
     yield site
     assert site.books == before, "a plan has changed something"
+
+
+async def fill(shim: Shim, calls: tuple[Call, Call, Call]) -> None:
+    """Fill root.a of an RM that is set up."""
+    await shim.applications(calls[1], application("full", "root.a"))
+    await shim.ask(calls[0], *(ask(f"k{i}", "full", 1_000) for i in range(4)))
+    await new_allocations(calls[0], 2)
 
 
 async def refused(call: Any) -> grpc.aio.AioRpcError:
@@ -213,9 +218,7 @@ async def test_what_a_submission_says_is_done_when_it_is_made(site: Site, shim: 
     async with connected(site.server) as channel:
         other = Shim(channel, "second")
         calls = await other.set_up(config=CONFIG, nodes=2, vcore=2_000)
-        await other.applications(calls[1], application("full", "root.a"))
-        await other.ask(calls[0], *(ask(f"k{i}", "full", 1_000) for i in range(4)))
-        await new_allocations(calls[0], 2)
+        await fill(other, calls)
         await other.applications(calls[1], application("new", "root.b"))
         await other.ask(calls[0], *wanted)
         placed = await new_allocations(calls[0], 2)
@@ -345,17 +348,39 @@ async def test_a_waiting_ask_is_told_what_was_tried_with_success(site: Site, key
 
 
 @pytest.mark.parametrize(
-    ("fields", "code"),
+    ("fields", "told"),
     [
-        ({"application_id": "full"}, grpc.StatusCode.INVALID_ARGUMENT),
-        ({"application_id": "full", "allocation_key": "k0"}, grpc.StatusCode.NOT_FOUND),
-        ({"application_id": "none", "allocation_key": "k2"}, grpc.StatusCode.NOT_FOUND),
-        ({"application_id": "full", "allocation_key": "k2", "partition": "x"}, grpc.StatusCode.NOT_FOUND),
+        ({"allocation_key": ""}, "allocation_key is empty"),
+        ({"application_id": "a\n"}, "application_id holds control characters: a\\n"),
+        ({"partition": "x" * 999}, "partition has 999 characters, at most"),
+        ({"allocation_key": "k0"}, "application full has no pending ask k0"),
+        ({"application_id": "none"}, "application none not found in partition [rm]default"),
+        ({"partition": "x"}, "partition x not found"),
     ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
 async def test_nothing_is_tried_for_an_ask_that_does_not_wait(
-    site: Site, fields: dict[str, str], code: grpc.StatusCode
+    site: Site, fields: dict[str, str], told: str
 ) -> None:
-    """No copy answers for an ask that runs, or does not exist."""
-    error = await refused(site.admin.PlanStart(pb.PlanStartRequest(rm_id="rm", **fields)))
-    assert error.code() is code
+    """An ask that runs, or does not exist, is refused with the value, and no copy is made."""
+    named = {"rm_id": "rm", "application_id": "full", "allocation_key": "k2", **fields}
+    error = await refused(site.admin.PlanStart(pb.PlanStartRequest(**named)))
+    is_wrong = told.startswith(next(iter(fields))) and "not found" not in told
+    assert error.code() is (grpc.StatusCode.INVALID_ARGUMENT if is_wrong else grpc.StatusCode.NOT_FOUND)
+    assert told in (error.details() or "")
+    assert list(violations(error)) == (list(fields) if is_wrong else [])
+    assert site.server.copies.made == 0
+
+
+async def test_what_an_ask_lacks_is_told_if_no_copy_is_made() -> None:
+    """By its checks alone, with the reason for which nothing was tried."""
+    async with serving(rms=RmBounds(plan_pause=1e-9)) as server, connected(server) as channel:
+        shim = Shim(channel)
+        await fill(shim, await shim.set_up(config=CONFIG, nodes=2, vcore=2_000))
+        request = pb.PlanStartRequest(rm_id="rm", application_id="full", allocation_key="k2")
+        plan = await AdminStub(channel).PlanStart(request)
+    assert (list(plan.trials), plan.complete) == ([], False)
+    assert "bounds.max_plan_pause" in plan.not_tried
+    assert plan.advice.message == "the maximum of queue root.a at vcore=3 (now vcore=2)"
+    [change] = plan.advice.changes
+    assert (dict(change.amounts), dict(change.before)) == ({"vcore": 3_000}, {"vcore": 2_000})

@@ -258,7 +258,11 @@ def print_trials(trials: PlanStartResponse | str) -> None:
         return
     for trial in trials.trials:
         print_sentence(f"confirmed on a copy: {human_text(trial.message)}")
-    if not trials.trials:
+    if trials.not_tried:
+        lacks = human_text(trials.advice.message) or "nothing that another bound or node would give"
+        print_sentence(f"not confirmed, by its checks alone it lacks: {lacks}")
+        print_sentence(f"it was not tried: {human_text(trials.not_tried)}")
+    elif not trials.trials:
         why = "" if trials.complete else ", as far as there was time to try"
         print_sentence(f"nothing that was tried is enough, or it goes to asks ahead of this one{why}")
 

@@ -1464,21 +1464,33 @@ class PlanStartResponse(_message.Message):
 
     TRIALS_FIELD_NUMBER: _builtins.int
     COMPLETE_FIELD_NUMBER: _builtins.int
+    NOT_TRIED_FIELD_NUMBER: _builtins.int
+    ADVICE_FIELD_NUMBER: _builtins.int
     complete: _builtins.bool
     """False if the time for a trial was over: there may be other changes."""
+    not_tried: _builtins.str
+    """Why nothing was tried, as no copy is made now; empty if there were trials."""
     @_builtins.property
     def trials(self) -> _containers.RepeatedCompositeFieldContainer[Global___StartTrial]:
         """Each lets the ask start by itself; empty if nothing that was tried does."""
+
+    @_builtins.property
+    def advice(self) -> Global___StartTrial:
+        """What the checks lack, if nothing was tried: not confirmed, as other asks may take it. Its `message` has
+        the present amounts, too.
+        """
 
     def __init__(
         self,
         *,
         trials: _abc.Iterable[Global___StartTrial] | None = ...,
         complete: _builtins.bool = ...,
+        not_tried: _builtins.str = ...,
+        advice: Global___StartTrial | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["advice", b"advice"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "trials", b"trials"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["advice", b"advice", "complete", b"complete", "not_tried", b"not_tried", "trials", b"trials"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1494,12 +1506,18 @@ class StartTrial(_message.Message):
     NODE_ID_FIELD_NUMBER: _builtins.int
     OTHERS_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
+    STOPPED_FIELD_NUMBER: _builtins.int
+    UNASKED_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     """The node on which it started; empty for a new one."""
     others: _builtins.int
     """Asks that started before it."""
     message: _builtins.str
     """All this in one sentence."""
+    stopped: _builtins.int
+    """Allocations that are stopped for it: then it does not start at once."""
+    unasked: _builtins.bool
+    """True if its RM, which judges nodes for it, was not asked."""
     @_builtins.property
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___StartChange]:
         """In the order of the checks that stopped it; empty if it starts without any."""
@@ -1511,10 +1529,12 @@ class StartTrial(_message.Message):
         node_id: _builtins.str = ...,
         others: _builtins.int = ...,
         message: _builtins.str = ...,
+        stopped: _builtins.int = ...,
+        unasked: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "message", b"message", "node_id", b"node_id", "others", b"others"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "message", b"message", "node_id", b"node_id", "others", b"others", "stopped", b"stopped", "unasked", b"unasked"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1544,25 +1564,50 @@ class StartChange(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class BeforeEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     KIND_FIELD_NUMBER: _builtins.int
     HOLDER_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     PATH_FIELD_NUMBER: _builtins.int
     AMOUNTS_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """"maximum": `holder` may have `amounts`. "running": `count` applications may run there. "freed-node":
     the `count` allocations on node `name`, of size `amounts`, end. "new-node": there is one more node of
-    size `amounts`, otherwise like node `name`.
+    size `amounts`, otherwise like node `name`. "alone": the `count` other asks of the partition do not wait.
     """
     holder: _builtins.str
-    """"queue", or "user" or "group" with its `name` in the queue `path`; empty for nodes."""
+    """"queue", or "user" or "group" with its `name` in the queue `path`; empty otherwise."""
     name: _builtins.str
     path: _builtins.str
     count: _builtins.int
     @_builtins.property
     def amounts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """In bytes, milli-cores or counts."""
+
+    @_builtins.property
+    def before(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """The present amounts of the maximum, or of node `name` if that is too small."""
 
     def __init__(
         self,
@@ -1573,10 +1618,11 @@ class StartChange(_message.Message):
         path: _builtins.str = ...,
         amounts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         count: _builtins.int = ...,
+        before: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["amounts", b"amounts", "count", b"count", "holder", b"holder", "kind", b"kind", "name", b"name", "path", b"path"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amounts", b"amounts", "before", b"before", "count", b"count", "holder", b"holder", "kind", b"kind", "name", b"name", "path", b"path"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

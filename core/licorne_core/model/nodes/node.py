@@ -200,8 +200,8 @@ class Node:
         for name, value in wanted.items:
             left = available.get(name, 0)
             if left < value:
-                never = _first_short(self.capacity, wanted.items)
-                return f"full: {name}" if never is None else f"too small: {never}"
+                never = [what for what, most in wanted.items if self.capacity.get(what, 0) < most]
+                return f"too small: {' and '.join(never)}" if never else f"full: {name}"
             if kept and left - kept.get(name, 0) < value:
                 beside = False
         if not beside:
@@ -276,7 +276,7 @@ class Node:
 
     def holds(self, items: Items) -> bool:
         """True if the amounts would fit on the empty node."""
-        return _first_short(self.capacity, items) is None
+        return all(self.capacity.get(name, 0) >= value for name, value in items)
 
 
 def overhang_of(node: Node) -> Items:
@@ -296,14 +296,6 @@ def refuses(node: Node, ask_class: AskClass) -> bool:
     """True if the RM has refused the class on the node, or a reservation; a missing answer is no refusal."""
     reasons = [node.results.get((ask_class, allocate)) for allocate in (True, False)] if node.results else []
     return any(reason and reason is not NO_ANSWER for reason in reasons)
-
-
-def _first_short(amounts: Mapping[str, int], items: Items) -> str | None:
-    """The first requested type with too little available; a missing type counts as zero."""
-    for name, value in items:
-        if amounts.get(name, 0) < value:
-            return name
-    return None
 
 
 class Recent(Generic[T]):

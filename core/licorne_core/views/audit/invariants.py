@@ -152,14 +152,8 @@ class HasPartitions(Protocol):
     def partitions(self) -> Mapping[PartitionName, Partition]:
         """All partitions by normalized name."""
 
-    def check_agenda(self) -> None:
-        """Compare the agenda with all partitions; raises InvariantBroken."""
-
-    def check_holdings(self) -> None:
-        """Recount the holdings of each RM; raises InvariantBroken."""
-
-    def check_shared(self) -> None:
-        """Recompute what extensions share; raises InvariantBroken."""
+    def check(self) -> None:
+        """Recompute what is above partitions; raises InvariantBroken."""
 
 
 def check_invariants(scheduler: HasPartitions) -> None:
@@ -168,9 +162,7 @@ def check_invariants(scheduler: HasPartitions) -> None:
     for name, partition in scheduler.partitions.items():
         _check_identity(name, partition, owners)
         check_partition(partition)
-    scheduler.check_agenda()
-    scheduler.check_holdings()
-    scheduler.check_shared()
+    scheduler.check()
 
 
 def check_partition(partition: Partition) -> None:

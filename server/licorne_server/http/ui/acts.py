@@ -9,7 +9,7 @@ own name the address of this server: then the name must be one that no other sit
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -42,6 +42,7 @@ class Act:
 
     `name` and `message` are the fields for these; empty if there are none. `fixed` fields are set by the
     act itself. Fields in `needed` must not be empty, as their empty value has a meaning that no user intends.
+    An act that only `plans` ends when its caller leaves.
     """
 
     method: str
@@ -51,6 +52,7 @@ class Act:
     message: str = "message"
     fixed: Mapping[str, object] = field(default_factory=dict)
     needed: str = ""
+    plans: bool = False
 
 
 CALLS: Mapping[str, tuple[type[Message], type[Message]]] = table("CALLS")
@@ -69,8 +71,9 @@ ACTS: Mapping[str, Act] = {
         pb.PlanConfigurationResponse,
         message="",
         needed="config",
+        plans=True,
     ),
-    "try": Act("PlanStart", pb.PlanStartRequest, pb.PlanStartResponse, message=""),
+    "try": Act("PlanStart", pb.PlanStartRequest, pb.PlanStartResponse, message="", plans=True),
     "apply": Act(
         "UpdateConfiguration",
         pb.UpdateConfigurationRequest,
@@ -105,6 +108,9 @@ STATUSES = {
 SMALL = 16 * 1024
 """Most bytes that are parsed or formatted in the loop at once."""
 
+LOOK_SECONDS = 0.25
+"""Seconds between two looks for the caller of a plan."""
+
 T = TypeVar("T")
 
 
@@ -129,12 +135,28 @@ async def act(request: web.Request) -> web.StreamResponse:
     except Refused as error:
         return _error(HTTPStatus.BAD_REQUEST, str(error), "INVALID_ARGUMENT")
     call, path = request.app[SOURCES].call, f"/licorne.v1.Admin/{chosen.method}"
+    calling = call(path, message.SerializeToString(), request[CALLER], caller_address(request))
     try:
-        answer = await call(path, message.SerializeToString(), request[CALLER], caller_address(request))
+        answer = await (_while_there(request, calling) if chosen.plans else calling)
+        if answer is None:
+            return _error(HTTPStatus.REQUEST_TIMEOUT, "the caller has left", "CANCELLED")
         shown = await _apart(request, partial(_json, chosen, answer), len(answer))
     except CallError as failure:
         return _failed(failure)
     return await send_bytes(request, "application/json; charset=utf-8", shown)
+
+
+async def _while_there(request: web.Request, calling: Awaitable[bytes]) -> bytes | None:
+    """The answer; None if the caller has left meanwhile, which ends the call."""
+    called = asyncio.ensure_future(calling)
+    try:
+        while request.transport is not None and not request.transport.is_closing():
+            await asyncio.wait((called,), timeout=LOOK_SECONDS)
+            if called.done():
+                return called.result()
+        return None
+    finally:
+        called.cancel()
 
 
 async def _apart(request: web.Request, work: Callable[[], T], size: int) -> T:

@@ -102,6 +102,13 @@ start_trial = filled(
 )
 
 
+def start_advice(lacking: StartTrial) -> pb.StartTrial:
+    """What a start lacks by the checks, which nobody has tried."""
+    message = start_trial(lacking)
+    message.message = lacking.advice()
+    return message
+
+
 def configuration_plan(plan: ConfigurationPlan, base: int) -> pb.PlanConfigurationResponse:
     """The effect of a configuration; `base` is the revision in force."""
     message = _configuration(plan)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import islice, product
 from typing import Any
 
 from google.protobuf.message import Message
@@ -25,13 +26,14 @@ from licorne_core.values.errors import ConfigError, NotFound, Problem, shown
 from licorne_core.values.ids import AllocationKey, AppId, RmId
 from licorne_server.engine.copied_process import Spent, apart
 from licorne_server.engine.copies import Copies
-from licorne_server.process.fair import TimeSlices
+from licorne_server.process.fair import TimeSlices, walked
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.reloading import Changes
 from licorne_server.services.admin.acts import Rights
 from licorne_server.services.admin.messages import (
     configuration_plan,
     refused_plan,
+    start_advice,
     start_trial,
     submission_plan,
 )
@@ -39,11 +41,14 @@ from licorne_server.services.admin.submission_text import MAX_ASKS, read_submiss
 from licorne_server.services.calls import Handler, unary_handler
 from licorne_server.store.configurations.thread import ConfigThread, Origin
 from licorne_server.wire.asks import AskReader
-from licorne_server.wire.caps import MAX_CONFIG_BYTES, bytes_of, size_problem
-from licorne_server.wire.errors import config_refused, invalid_argument, text_refused
+from licorne_server.wire.caps import MAX_CONFIG_BYTES, bytes_of, id_problem, size_problem, text_problem
+from licorne_server.wire.errors import CallError, config_refused, invalid_argument, text_refused
 from licorne_server.wire.framing import FIELD, Pace
 from licorne_server.wire.items import BadItem
 from licorne_server.wire.requests import new_application
+
+NO_COPY_NOW = frozenset({"PLAN_PAUSE", "OUT_OF_MEMORY", "NO_COPY", "NO_COPIES"})
+"""Reasons for which a server makes no copy, whoever asks."""
 
 FIELDS_OF_ASK = 32
 """Number of fields that each ask is charged in addition to its size."""
@@ -160,11 +165,13 @@ class PlanMethods:
             partial(self._rights.rm, request.rm_id, context),
         )
 
-    async def _start(self, request: pb.PlanStartRequest, context: Any) -> bytes:
+    async def _start(self, request: pb.PlanStartRequest, context: Any) -> Message | bytes:
         self._rights.rm(request.rm_id, context)
-        for field in ("application_id", "allocation_key"):
-            if not getattr(request, field):
-                raise invalid_argument(f"{field} is empty", field)
+        for field in ("application_id", "allocation_key", "partition"):
+            value = getattr(request, field)
+            problem = text_problem(field, value) if field == "partition" else id_problem(field, value)
+            if problem:
+                raise invalid_argument(problem, field)
         peer = self._rights.access.caller(context).peer
         name = WaitingAskName(
             RmId(request.rm_id),
@@ -172,8 +179,17 @@ class PlanMethods:
             AppId(request.application_id),
             AllocationKey(request.allocation_key),
         )
+        lacks, slices = self._copies.scheduler.start_lacks, partial(self._time_slices.slice, peer)
+        # What does not wait is refused at the first step, without a copy.
+        await walked(islice(lacks(name), 1), slices)
         check = partial(self._rights.rm, request.rm_id, context)
-        answer = await self._copies.ask(peer, name.rm_id, partial(_plan_start, name), check)
+        try:
+            answer = await self._copies.ask(peer, name.rm_id, partial(_plan_start, name), check)
+        except CallError as refused:
+            if refused.reason not in NO_COPY_NOW:
+                raise
+            [lacking] = await walked(lacks(name), slices)
+            return pb.PlanStartResponse(not_tried=refused.message, advice=start_advice(lacking))
         if answer.startswith(_PLANNED):
             return answer.removeprefix(_PLANNED)
         raise NotFound(answer.removeprefix(_REFUSED).decode())
@@ -279,11 +295,12 @@ TRIAL_PART = 0.1
 def _plan_start(name: WaitingAskName, scheduler: Scheduler, now: float, spent: Spent) -> bytes:
     """The trials, each in a copy of its own; runs in a copy.
 
-    The result of a search is confirmed in a fresh copy. One search frees a node, another adds one.
+    The result of a search is confirmed in a fresh copy. One search frees a node, another adds one. If neither
+    finds enough, both run again without the other asks that wait.
     """
 
-    def search(spent: Spent, *, adds_node: bool) -> StartTrial:
-        return scheduler.plan_start(name, now, lambda: spent() / TRIAL_PART, adds_node=adds_node)
+    def search(spent: Spent, *, alone: bool, adds_node: bool) -> StartTrial:
+        return scheduler.plan_start(name, now, lambda: spent() / TRIAL_PART, adds_node=adds_node, alone=alone)
 
     def confirm(found: pb.StartTrial, spent: Spent) -> StartTrial:
         changes = [
@@ -294,21 +311,24 @@ def _plan_start(name: WaitingAskName, scheduler: Scheduler, now: float, spent: S
                 path=one.path,
                 amounts=dict(one.amounts),
                 count=one.count,
+                before=dict(one.before),
             )
             for one in found.changes
         ]
         return scheduler.plan_start(name, now, lambda: spent() / TRIAL_PART, changes=changes)
 
     response = pb.PlanStartResponse(complete=True)
-    for adds_node in (False, True):
-        found = _tried(partial(search, adds_node=adds_node))
+    for alone, adds_node in product((False, True), repeat=2):
+        if alone and response.trials and not adds_node:
+            break
+        found = _tried(partial(search, alone=alone, adds_node=adds_node))
         if isinstance(found, str):
             return _REFUSED + found.encode()
         trial = _tried(partial(confirm, found.trials[0])) if found.trials else found
         if not isinstance(trial, str):
             response.complete = response.complete and trial.complete
             response.trials.extend(trial.trials)
-        if found.trials and not any(one.kind == FREED_NODE for one in found.trials[0].changes):
+        if response.trials and not any(one.kind == FREED_NODE for one in response.trials[-1].changes):
             # No node was missing, so another one is no help.
             break
     return _PLANNED + response.SerializeToString()

@@ -1,6 +1,9 @@
 """What operators do on the page: the acts, their rights, and what is refused."""
 
+import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
@@ -9,11 +12,12 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
+from licorne_core.values.ids import RmId
 from licorne_server.assembly.server import Server
 from licorne_server.http.pages import ACT
 from licorne_server.http.ui.acts import ACTS, Refused, is_own, read
 from support.member_town import two_members
-from support.peers.shim import LOOPBACK, Shim, ask, connected, new_allocations, serving
+from support.peers.shim import LOOPBACK, Shim, ask, connected, eventually, new_allocations, serving
 from support.peers.tls import Bearing
 from support.server.reports import audited
 
@@ -295,3 +299,30 @@ async def test_only_operators_may_act(tmp_path: Path, client: aiohttp.ClientSess
         assert (status, answer["code"]) == (403, "NOT_ALLOWED")
         status, answer = await posted(client, server, body, Authorization=f"Bearer {OPERATOR}")
         assert (status, answer["changed"]) == (200, True)
+
+
+@pytest.mark.pure
+async def test_a_trial_ends_when_its_caller_leaves(
+    client: aiohttp.ClientSession, server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A page that is closed leaves no copy behind."""
+    begun = tmp_path / "pid"
+
+    def never(*_: object) -> bytes:
+        begun.with_suffix(".part").write_text(str(os.getpid()))
+        begun.with_suffix(".part").rename(begun)
+        while True:
+            signal.pause()
+
+    monkeypatch.setattr("licorne_server.services.admin.plans._plan_start", never)
+    monkeypatch.setattr("licorne_server.engine.copies.DEADLINE", 3600.0)
+    async with connected(server) as channel:
+        shim = Shim(channel)
+        await shim.ask(shim.open("UpdateAllocation"), ask("large", vcore=10**9))
+        await eventually(lambda: server.scheduler.views.partitions(RmId("rm"))[0].pending_asks == 1)
+        trying = asyncio.ensure_future(
+            done(client, server, act="try", applicationId="app", allocationKey="large")
+        )
+        await eventually(begun.exists)
+        trying.cancel()
+        await eventually(lambda: not Path(f"/proc/{begun.read_text()}").exists())

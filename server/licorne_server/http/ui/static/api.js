@@ -51,8 +51,8 @@ export async function post(path, body, signal) {
 }
 
 /** The JSON of the answer to an object. */
-export async function postJson(path, body) {
-  return answer(path, { method: "POST", body: JSON.stringify(body), headers: { ...headers(), "Content-Type": "application/json" } });
+export async function postJson(path, body, signal) {
+  return answer(path, { method: "POST", signal, body: JSON.stringify(body), headers: { ...headers(), "Content-Type": "application/json" } });
 }
 
 async function answer(url, options) {
