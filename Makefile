@@ -55,6 +55,8 @@ INSTALL_INTO = index=$$($(BIN)/python -m pip config get global.index-url 2> /dev
   export UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX:-$$index}; $(BIN)/uv pip install --quiet --python $(1)/bin/python
 PIP_INSTALL = $(call INSTALL_INTO,.venv)
 GENERATOR := .venv-gen/.installed
+# A line before a wheel and one behind it, as some take minutes.
+BUILD = @echo 'dist: $(1) ...'; $(2) && echo 'dist: $(1) is done'
 
 .DEFAULT_GOAL := help
 .PHONY: help gate native pure dist test-dist test-native test-compiled test-image test-kube alerts chart image image-load image-base sbom install demo run kube bench test smoke transport test-transport lint-rust test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-slow test-bench soak mutants rows programs check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust example-cpp picture decisions reference docs format constraints clean
@@ -196,12 +198,12 @@ pure: install ## take away what `make native` has compiled
 # on a command line, so the pure wheel of the server is apart, for machines with another platform or Python.
 dist: install ## into dist/: wheels and sources of client, command line and server, and the server compiled for this machine
 	@rm -rf dist
-	@$(BIN)/uv build --quiet --out-dir dist clients/python
-	@$(BIN)/uv build --quiet --out-dir dist clients/cli
-	@$(BIN)/uv build --quiet --out-dir dist/pure .
+	$(call BUILD,licorne-client,$(BIN)/uv build --quiet --out-dir dist clients/python)
+	$(call BUILD,licorne-cli,$(BIN)/uv build --quiet --out-dir dist clients/cli)
+	$(call BUILD,licorne-server as Python alone,$(BIN)/uv build --quiet --out-dir dist/pure .)
 	@mv dist/pure/*.tar.gz dist
-	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/uv build --quiet --wheel --out-dir dist .
-	@if [ -n "$(CARGO)" ]; then $(MAKE) --no-print-directory transport; else echo 'dist: licorne-transport is left out, as there is no cargo: a server without it is no server for strangers'; fi
+	$(call BUILD,licorne-server compiled by mypyc,HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/uv build --quiet --wheel --out-dir dist .)
+	$(if $(CARGO),$(call BUILD,licorne-transport by cargo,$(MAKE) --no-print-directory transport),@echo 'dist: licorne-transport is left out, as there is no cargo: a server without it is no server for strangers')
 	@ls dist/*.whl dist/pure/*.whl dist/*.tar.gz
 
 # One wheel fits all versions of Python.

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import requires
+from importlib.metadata import requires, version
 from pathlib import Path
 
 import pytest
@@ -74,6 +74,22 @@ def test_build_lock_has_the_build_backend() -> None:
         wanted = tomllib.loads((project / "pyproject.toml").read_text())["build-system"]["requires"]
         for requirement in map(Requirement, wanted):
             assert requirement.specifier.contains(locked[requirement.name])
+
+
+def test_grpc_and_its_companions_have_one_version() -> None:
+    """As the server's manifest has it, and as it is installed here; the client has a range."""
+    server, client = (
+        tomllib.loads((folder / "pyproject.toml").read_text()) for folder in (ROOT, ROOT / "clients/python")
+    )
+    groups = (server["project"]["dependencies"], server["dependency-groups"]["dev"])
+    wanted = [Requirement(text) for group in groups for text in group if isinstance(text, str)]
+    bounds = {one.name: str(one.specifier) for one in wanted if one.name.startswith("grpcio")}
+    [bound] = set(bounds.values())
+    assert bounds.keys() > {"grpcio", "grpcio-health-checking", "grpcio-reflection", "grpcio-status"}
+    assert {f"=={version(name)}" for name in bounds} == {bound}
+    [ranged] = [one for one in map(Requirement, client["project"]["dependencies"]) if one.name == "grpcio"]
+    assert ranged.specifier.contains(bound.removeprefix("=="))
+    assert ranged.specifier.contains("1.80.0")
 
 
 @pytest.mark.parametrize("lock", ["runtime.txt", "build.txt"])

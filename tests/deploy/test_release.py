@@ -1,6 +1,7 @@
 """The workflow of a release: what it names is there, what it uses is pinned, and nothing else may write."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,6 +46,16 @@ def test_targets_are_those_of_make() -> None:
     known = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     made = {target for line in scripts() if line.startswith("make ") for target in line.split()[1:]}
     assert {"test-dist", "sbom", "chart"} <= made <= known
+
+
+def test_each_build_says_when_it_begins_and_when_it_is_done() -> None:
+    """Some take minutes, of which nothing else is seen."""
+    command = ["make", "--dry-run", "--no-print-directory", "dist", "CARGO="]
+    lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    builds = [line for line in lines if "uv build" in line]
+    assert len(builds) == 4
+    for line in builds:
+        assert re.fullmatch(r"echo 'dist: (.+) \.\.\.'; .*uv build .* && echo 'dist: \1 is done'", line), line
 
 
 def test_files_are_there() -> None:
