@@ -1,6 +1,6 @@
 """Contexts, which are named servers: their file, and `licorne context`.
 
-The file is YAML, read strictly: an unknown key or a bad value is reported with its place. Secrets
+The file is YAML: an unknown key or a bad value is reported with its name. Secrets
 are named by their files, never written here.
 """
 
@@ -9,19 +9,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from licorne_cli.failures import NOT_FOUND, OK, USAGE
 from licorne_cli.output.listing import FORMS
 from licorne_cli.output.text import DATA_FORMS, NOTHING, print_data, print_table, say
-from licorne_cli.parsing.parser import similar
+from licorne_cli.parsing.parser import did_you_mean
 
 PATH_VARIABLE = "LICORNE_CONTEXTS"
-MAX_BYTES = 2**20
-"""Limit of the file, which is written by hand."""
-MAX_LISTED, MAX_SHOWN = 20, 200
-"""Limits of shown problems of the file, and of characters of each."""
 FILES = ("token", "tls-ca", "tls-cert", "tls-key")
 """Keys whose values are files, relative to the folder of the file of contexts."""
 TARGET, SWITCH = "target", "tls"
@@ -80,153 +77,71 @@ def path() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "licorne" / "contexts.yaml"
 
 
+class _Loader(yaml.BaseLoader):
+    """Every value is a text, and a key is given once."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping of a node, with all that is in it."""
+        found = super().construct_mapping(node, deep=True)
+        if len(found) < len(node.value):
+            raise yaml.constructor.ConstructorError(None, None, "a key is given twice", node.start_mark)
+        return found
+
+
 def read() -> Contexts:
     """The contexts of the file; none without a file.
 
     Raises:
-        ContextError: the file cannot be used; a line for each problem.
+        ContextError: the file cannot be used; the text gives the first problem.
     """
     file = path()
-    reader, found = _Reader(), Contexts()
     try:
-        with file.open("rb") as stream:
-            content = stream.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
-            reader.problems.append(f" larger than {MAX_BYTES} bytes")
-        else:
-            found = reader.contexts(yaml.compose(content.decode(), Loader=yaml.SafeLoader))
+        return _contexts(yaml.load(file.read_bytes(), _Loader))
     except FileNotFoundError:
         return Contexts()
     except OSError as error:
         raise ContextError(f"cannot read {file}: {error.strerror}") from None
+    except ContextError as error:
+        raise ContextError(f"{file}: {error}") from None
     # An escape of an impossible character is an error of Python, not of the parser.
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        reader.problems.append(_why_not_yaml(error))
-    if reader.problems:
-        more = [f"… and {reader.more} more"] if reader.more else []
-        raise ContextError("\n".join([*(f"{file}:{one}" for one in reader.problems), *more]))
+        mark = getattr(error, "problem_mark", None)
+        place = f"{mark.line + 1}:{mark.column + 1}:" if mark else ""
+        reason = getattr(error, "problem", None) or error
+        raise ContextError(f"{file}:{place} not valid YAML: {reason}") from None
+
+
+def _contexts(document: Any) -> Contexts:
+    top = _mapping(document, "the file", ("current", "contexts"))
+    found = Contexts(current=str(top.get("current", "")))
+    for name, values in _mapping(top.get("contexts"), "contexts").items():
+        where = f"contexts.{name}"
+        given = _mapping(values, where, KEYS)
+        found.by_name[name] = {key: _value(key, given[key], f"{where}.{key}") for key in given}
+    if found.current and found.current not in found.by_name:
+        raise ContextError(f"current: there is no context {found.current}")
     return found
 
 
-def _why_not_yaml(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    place = f"{mark.line + 1}:{mark.column + 1}:" if mark else ""
-    return f"{place} not valid YAML: {getattr(error, 'problem', None) or error}"
+def _mapping(value: Any, where: str, known: Sequence[str] = ()) -> dict[str, Any]:
+    if not value:
+        return {}
+    if not isinstance(value, dict):
+        raise ContextError(f"{where}: expected a mapping")
+    for key in value:
+        if known and key not in known:
+            raise ContextError(f"{where}: unknown key {key!r:.80}{did_you_mean(key, known)}")
+    return value
 
 
-class _Reader:
-    """Reads contexts from the nodes of a YAML document, and notes every problem with its place."""
-
-    def __init__(self) -> None:
-        self.problems: list[str] = []
-        self.more = 0
-        # A mapping with aliases is read once.
-        self._read: dict[int, dict[str, yaml.Node]] = {}
-
-    def contexts(self, root: yaml.Node | None) -> Contexts:
-        """The contexts of a document."""
-        found = Contexts()
-        top = self._entries(root, "", ("current", "contexts"))
-        for name, node in self._entries(top.get("contexts"), "contexts").items():
-            where = f"contexts.{name}"
-            found.by_name[name] = {
-                key: self._value(value, key, f"{where}.{key}")
-                for key, value in self._entries(node, where, KEYS).items()
-            }
-        if "current" in top:
-            found.current = self._text(top["current"], "current")
-            if found.current and found.current not in found.by_name:
-                self._note(top["current"], "current", f"there is no context {found.current}")
-        return found
-
-    def _entries(self, node: yaml.Node | None, where: str, known: Sequence[str] = ()) -> dict[str, yaml.Node]:
-        """The values of a mapping that are not null, by key; other keys than `known` are problems."""
-        if node is None or _is_null(node):
-            return {}
-        if not isinstance(node, yaml.MappingNode):
-            self._note(node, where, f"expected a mapping, found {_kind(node)}")
-            return {}
-        if id(node) in self._read:
-            return self._read[id(node)]
-        found: dict[str, yaml.Node] = {}
-        self._read[id(node)] = found
-        self._refuse_tag(node, where)
-        seen: set[str] = set()
-        for key, value in node.value:
-            name = self._name(key, where)
-            at = f"{where}.{name}" if where else name
-            if not name:
-                continue
-            if known and name not in known:
-                # The search for a similar key is slow.
-                meant = "" if self.more else similar(name, known)
-                hint = f", did you mean '{meant}'?" if meant else ""
-                self._note(key, at, f"unknown key '{name}'{hint}")
-            elif name in seen:
-                self._note(key, at, f"key '{name}' is given twice")
-            elif not _is_null(value):
-                found[name] = value
-            seen.add(name)
-        return found
-
-    def _name(self, key: yaml.Node, where: str) -> str:
-        """The text of a key; empty if it is invalid."""
-        if key.tag == f"{YAML_TAG}merge":
-            self._note(key, where, "merge keys (<<) are not allowed: write the values out")
-        elif not isinstance(key, yaml.ScalarNode) or not key.value:
-            self._note(key, where, f"expected a name as key, found {_kind(key)}")
-        else:
-            return str(key.value)
-        return ""
-
-    def _text(self, node: yaml.Node, where: str) -> str:
-        self._refuse_tag(node, where)
-        if not isinstance(node, yaml.ScalarNode):
-            self._note(node, where, f"expected a text, found {_kind(node)}")
-            return ""
-        return str(node.value)
-
-    def _value(self, node: yaml.Node, key: str, where: str) -> str | bool:
-        if key == TARGET and isinstance(node, yaml.SequenceNode):
-            return ",".join(self._text(one, where) for one in node.value)
-        return self._flag(node, where) if key == SWITCH else self._text(node, where)
-
-    def _flag(self, node: yaml.Node, where: str) -> bool:
-        if _is_plain(node) and node.value.lower() in ("true", "false"):
-            return bool(node.value.lower() == "true")
-        self._note(node, where, f"expected true or false, found {_kind(node)}")
-        return False
-
-    def _refuse_tag(self, node: yaml.Node, where: str) -> None:
-        if node.tag.removeprefix(YAML_TAG) not in TYPES:
-            self._note(node, where, "tags are not allowed")
-
-    def _note(self, node: yaml.Node, where: str, message: str) -> None:
-        if len(self.problems) == MAX_LISTED:
-            self.more += 1
-            return
-        mark, text = node.start_mark, f"{where}: {message}" if where else message
-        text = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
-        self.problems.append(f"{mark.line + 1}:{mark.column + 1}: {text}")
-
-
-YAML_TAG = "tag:yaml.org,2002:"
-TYPES = ("bool", "float", "int", "map", "merge", "null", "seq", "str", "timestamp", "value")
-"""Types that YAML infers for a value; here every value is a text."""
-
-
-def _is_plain(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and not node.style
-
-
-def _is_null(node: yaml.Node) -> bool:
-    return _is_plain(node) and node.tag == f"{YAML_TAG}null"
-
-
-def _kind(node: yaml.Node) -> str:
-    if isinstance(node, yaml.ScalarNode):
-        return f"'{node.value}'" if _is_plain(node) else f"the text '{node.value}'"
-    return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
+def _value(key: str, value: Any, where: str) -> str | bool:
+    if key == TARGET and isinstance(value, list):
+        value = ",".join(map(str, value))
+    if not isinstance(value, str):
+        raise ContextError(f"{where}: expected a text")
+    if key == SWITCH and value.lower() not in ("true", "false"):
+        raise ContextError(f"{where}: expected true or false, found {value!r:.80}")
+    return value.lower() == "true" if key == SWITCH else value
 
 
 def write(contexts: Contexts) -> None:
