@@ -2,7 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -19,10 +20,12 @@ from licorne.v1.admin_pb2 import (
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import all_rms, no_rm
-from licorne_cli.connection.errors import violations_of
+from licorne_cli.connection.errors import reason_of, violations_of
 from licorne_cli.failures import NotFoundError, RefusedError, UsageError
 from licorne_cli.output.text import human_text, printable, say, shown_time
 
+STALE = "STALE_REVISION"
+"""The server's code for a change that is based on another revision than that in force."""
 STANDARD_INPUT = "-"
 MAX_BYTES = 2 * 1024 * 1024
 """Limit of a file, the same as the server's."""
@@ -106,6 +109,23 @@ def validated(
 def refused_lines(name: str, error: grpc.RpcError) -> list[str]:
     """A line for each problem in an error of the server."""
     return [human_text(_located(name, *violation)) for violation in violations_of(error)]
+
+
+@contextmanager
+def refused_by_line(name: str, stale: Callable[[grpc.RpcError], list[str]] | None = None) -> Iterator[None]:
+    """A block that sends the text of this name: a refusal has a line for each of its problems.
+
+    Raises:
+        RefusedError: the text is invalid; or another revision is in force, for which `stale` has the lines.
+    """
+    try:
+        yield
+    except grpc.RpcError as error:
+        if stale is not None and reason_of(error) == STALE:
+            raise RefusedError(stale(error)) from None
+        if lines := refused_lines(name, error):
+            raise RefusedError(lines) from None
+        raise
 
 
 def _located(name: str, path: str, description: str) -> str:

@@ -25,15 +25,14 @@ from licorne_cli.config.files import (
     described,
     file_name,
     read_file,
-    refused_lines,
+    refused_by_line,
     revisions_of,
     running_configuration,
     validated,
 )
 from licorne_cli.config.reading import diff_lines, print_differences, summary
 from licorne_cli.connection.channel import add_connection_arguments, served
-from licorne_cli.connection.errors import reason_of
-from licorne_cli.failures import NotFoundError, RefusedError
+from licorne_cli.failures import NotFoundError
 from licorne_cli.output.text import ask_consent, printable, say
 from licorne_cli.parsing.parser import Arguments, Command, add_yes, argument, revision
 
@@ -42,7 +41,6 @@ APPLIED = ("operator", "rollback")
 
 STAYS = "Once it is applied it stays in force until something else is applied."
 
-STALE = "STALE_REVISION"
 NOT_PERSISTENT = (
     "the server has no --state-dir: after its restart the RM's registration, or the server's "
     "--config, is in force again"
@@ -101,15 +99,8 @@ def put_into_force(
     base = args.base or running.revision
     question = f"Put {name} into force for RM {printable(rm_id)}?"
     ask_consent(question, "nothing was changed", yes=args.yes)
-    try:
+    with refused_by_line(name, lambda _: _since(stub, rm_id, args, base)):
         answer = send(base)
-    except grpc.RpcError as error:
-        if reason_of(error) == STALE:
-            raise RefusedError(_since(stub, rm_id, args, base)) from None
-        lines = refused_lines(name, error)
-        if error.code() is grpc.StatusCode.INVALID_ARGUMENT and lines:
-            raise RefusedError(lines) from None
-        raise
     when = "is in force" if answer.registered else "comes into force when the RM registers"
     same = "" if answer.changed else ", with the text that ran already"
     say(printable(f"RM {rm_id}: revision {answer.revision} {when}{same}"))

@@ -1,8 +1,7 @@
 """`licorne config plan` and `licorne apps plan`: the predicted outcome of a change."""
 
 import argparse
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 
 import grpc
@@ -20,11 +19,11 @@ from licorne_cli.config.files import (
     chosen_rm,
     file_name,
     read_file,
-    refused_lines,
+    refused_by_line,
 )
 from licorne_cli.config.plan_lines import configuration_lines, print_lines, submission_lines
 from licorne_cli.connection.channel import add_connection_arguments, served
-from licorne_cli.failures import OK, RefusedError
+from licorne_cli.failures import OK
 from licorne_cli.output.text import DATA_FORMS, print_data, printable, say, to_plain
 from licorne_cli.parsing.parser import Arguments, Command, argument, revision
 
@@ -56,27 +55,12 @@ COMMON: Sequence[Arguments] = (
 )
 
 
-@contextmanager
-def _refused_by_line(args: argparse.Namespace) -> Iterator[None]:
-    """Turn a refusal of the file into a line for each of its problems.
-
-    Raises:
-        RefusedError: the file is invalid.
-    """
-    try:
-        yield
-    except grpc.RpcError as error:
-        if lines := refused_lines(file_name(args), error):
-            raise RefusedError(lines) from None
-        raise
-
-
 def plan(channel: grpc.Channel, args: argparse.Namespace) -> int:
     """Print the predicted outcome of putting a file into force."""
     text = read_file(args)
     rm_id = chosen_rm(channel, args)
     request = PlanConfigurationRequest(rm_id=rm_id, config=text, base_revision=args.base)
-    with _refused_by_line(args):
+    with refused_by_line(file_name(args)):
         found = AdminStub(channel).PlanConfiguration(request, timeout=args.timeout)
     for warning in found.warnings:
         say(printable(f"{file_name(args)}:{warning} (warning)"))
@@ -128,7 +112,7 @@ def plan_submission(channel: grpc.Channel, args: argparse.Namespace) -> int:
     """Print the predicted nodes and victims of an application."""
     text = read_file(args, "application")
     request = PlanSubmissionRequest(rm_id=chosen_rm(channel, args), text=text)
-    with _refused_by_line(args):
+    with refused_by_line(file_name(args)):
         found: PlanSubmissionResponse = AdminStub(channel).PlanSubmission(request, timeout=args.timeout)
     if args.output in DATA_FORMS:
         print_data(to_plain(found), args.output)

@@ -61,6 +61,12 @@ def pages(call: Callable[..., P], request: PageRequest, timeout: float) -> Itera
             return
 
 
+def rows(call: Callable[..., Page], request: PageRequest, name: str, timeout: float) -> Iterator[Any]:
+    """All rows of a list, page by page; `name` is the field of a page that has them."""
+    for page in pages(call, request, timeout):
+        yield from getattr(page, name)
+
+
 NO_RM = "no RM has registered with this server"
 NO_VISIBLE_RM = "no RM that you may see has registered with this server"
 MAY_BE_UNKNOWN = frozenset({grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION})
@@ -113,8 +119,7 @@ def missing_partition(stub: StateStub, args: argparse.Namespace) -> str:
 
 def all_rms(stub: StateStub, timeout: float) -> Iterator[ResourceManager]:
     """All RMs that the caller may see, in order of their ids."""
-    for page in pages(stub.ListRms, ListRmsRequest(), timeout):
-        yield from page.rms
+    return rows(stub.ListRms, ListRmsRequest(), "rms", timeout)
 
 
 class _Completeness(grpc.UnaryUnaryClientInterceptor):
@@ -247,6 +252,11 @@ def partitions_of(stub: StateStub, args: argparse.Namespace) -> list[str]:
     return [partition.name for partition in partitions]
 
 
+def partitions_named(stub: StateStub, args: argparse.Namespace) -> list[str]:
+    """The name of the partition in the arguments; without one those of all, see `partitions_of`."""
+    return [chosen_partition(stub, args)] if args.partition else partitions_of(stub, args)
+
+
 def partitions_meant(stub: StateStub, args: argparse.Namespace) -> list[Partition]:
     """The partitions of the RM and the name in the arguments, ``[rm1]default`` or ``default``.
 
@@ -347,9 +357,9 @@ def suggesting(name: str, names: Callable[[], Iterable[str]]) -> Iterator[None]:
 
 def queue_names(stub: StateStub, args: argparse.Namespace) -> Iterator[str]:
     """The queues of all partitions that the arguments may mean."""
-    for partition in [chosen_partition(stub, args)] if args.partition else partitions_of(stub, args):
-        for page in pages(stub.ListQueues, ListQueuesRequest(partition=partition), args.timeout):
-            yield from (queue.path for queue in page.queues)
+    for partition in partitions_named(stub, args):
+        request = ListQueuesRequest(partition=partition)
+        yield from (queue.path for queue in rows(stub.ListQueues, request, "queues", args.timeout))
 
 
 def check_queue(stub: StateStub, args: argparse.Namespace) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from licorne.v1.admin_pb2 import (
     ChangeApplicationRequest,
@@ -13,7 +14,7 @@ from licorne.v1.admin_pb2 import (
 )
 from licorne.v1.state_pb2 import Application, GetApplicationRequest, ListApplicationsRequest
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import pages, suggesting
+from licorne_cli.connection.channel import rows, suggesting
 from licorne_cli.failures import UsageError
 from licorne_cli.nouns.noun import Act, Verb, add_message
 from licorne_cli.output.text import counted, printable
@@ -23,13 +24,7 @@ INT32 = range(-(2**31), 2**31)
 
 def set_held(act: Act, name: str, *, held: bool) -> tuple[HoldApplicationResponse, str]:
     """Hold an application, or resume it."""
-    request = HoldApplicationRequest(
-        rm_id=act.place.rm_id,
-        partition=act.place.partition,
-        application_id=name,
-        held=held,
-        message=act.args.message,
-    )
+    request = HoldApplicationRequest(**act.about, application_id=name, held=held)
     answer = act.admin.HoldApplication(request, timeout=act.timeout)
     if held:
         done = "held" if answer.changed else "is held already"
@@ -38,16 +33,6 @@ def set_held(act: Act, name: str, *, held: bool) -> tuple[HoldApplicationRespons
     waits = f"{counted(answer.asks, 'ask')} wait{'s' if answer.asks == 1 else ''}"
     goes_on = f"{counted(answer.allocations, 'allocation')} go{'es' if answer.allocations == 1 else ''} on"
     return answer, f"application {printable(name)} {done}: {waits}, {goes_on}"
-
-
-def hold(act: Act, name: str) -> tuple[HoldApplicationResponse, str]:
-    """Hold an application."""
-    return set_held(act, name, held=True)
-
-
-def resume(act: Act, name: str) -> tuple[HoldApplicationResponse, str]:
-    """Resume an application."""
-    return set_held(act, name, held=False)
 
 
 def priority(text: str) -> int:
@@ -88,13 +73,11 @@ def change(act: Act, name: str) -> tuple[ChangeApplicationResponse, str]:
     if args.priority is None and not args.reset_priority and not args.queue:
         raise UsageError("apps set needs --priority, --reset-priority or --queue")
     request = ChangeApplicationRequest(
-        rm_id=act.place.rm_id,
-        partition=act.place.partition,
+        **act.about,
         application_id=name,
         priority=args.priority,
         reset_priority=args.reset_priority,
         queue=args.queue.removeprefix("queue/"),
-        message=args.message,
     )
     answer = act.admin.ChangeApplication(request, timeout=act.timeout)
     given = answer.operator_priority if answer.HasField("operator_priority") else "its asks' own"
@@ -115,8 +98,8 @@ def plan_kill(act: Act, names: Sequence[str]) -> list[str]:
 
 def active_apps(stub: StateStub, timeout: float, partition: str) -> Iterator[Application]:
     """The applications of a partition that are not over."""
-    for page in pages(stub.ListApplications, ListApplicationsRequest(partition=partition), timeout):
-        yield from page.applications
+    request = ListApplicationsRequest(partition=partition)
+    return rows(stub.ListApplications, request, "applications", timeout)
 
 
 def active_names(stub: StateStub, timeout: float, partition: str) -> Iterator[str]:
@@ -157,10 +140,12 @@ VERBS = {
     ),
     "hold": Verb(
         "place no ask of applications until they are resumed; what runs goes on",
-        hold,
+        partial(set_held, held=True),
         options=add_message("why, shown wherever it is seen"),
     ),
-    "resume": Verb("end their hold", resume, options=add_message("why, told to the RM")),
+    "resume": Verb(
+        "end their hold", partial(set_held, held=False), options=add_message("why, told to the RM")
+    ),
     "set": Verb(
         "give applications another priority, or a waiting one another queue", change, options=add_changes
     ),

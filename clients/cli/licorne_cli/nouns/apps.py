@@ -20,7 +20,7 @@ from licorne.v1.state_pb2 import (
 )
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.config.plan import PLAN_APPLICATION
-from licorne_cli.connection.channel import chosen_partition, pages, suggesting
+from licorne_cli.connection.channel import chosen_partition, rows, suggesting
 from licorne_cli.failures import UsageError
 from licorne_cli.nouns.app_acts import VERBS, active_apps, active_names
 from licorne_cli.nouns.noun import Noun
@@ -91,8 +91,7 @@ def listed_apps(stub: StateStub, args: argparse.Namespace, partition: str) -> It
     queue = args.queue.removeprefix("queue/")
     for state in lists_of(args.state):
         request = ListApplicationsRequest(partition=partition, queue=queue, state=state, reason=args.reason)
-        for page in pages(stub.ListApplications, request, args.timeout):
-            yield from page.applications
+        yield from rows(stub.ListApplications, request, "applications", args.timeout)
 
 
 def is_wanted(app: Application, args: argparse.Namespace) -> bool:
@@ -255,10 +254,10 @@ def elastic_text(app: Application) -> str:
     return f"{text}; {size.leaving} of its {size.size} are being stopped" if size.leaving else text
 
 
-def folded(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def folded(found: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The rows of asks, with one row for all that differ in their keys alone."""
     keys: dict[tuple[str, ...], list[str]] = {}
-    for key, *others in rows:
+    for key, *others in found:
         keys.setdefault(tuple(others), []).append(key)
     return [
         (f"{first} and {len(more):,} more" if more else first, *others)

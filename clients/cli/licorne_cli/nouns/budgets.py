@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from typing import NamedTuple
 
-import grpc
-
 from licorne.v1.admin_pb2 import (
     GetBudgetsRequest,
     ReleaseBudgetRequest,
@@ -16,10 +14,9 @@ from licorne.v1.admin_pb2 import (
 )
 from licorne.v1.state_pb2 import Budget, BudgetHolding, ListBudgetsRequest
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.config.files import read_file, refused_lines
-from licorne_cli.connection.channel import pages
-from licorne_cli.connection.errors import reason_of
-from licorne_cli.failures import RefusedError, UsageError
+from licorne_cli.config.files import read_file, refused_by_line
+from licorne_cli.connection import channel
+from licorne_cli.failures import UsageError
 from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
 from licorne_cli.output.listing import Column, Listing
 from licorne_cli.output.text import NOTHING, counted, human_resources, printable, say
@@ -31,7 +28,6 @@ EXAMPLES = (
     ("licorne budgets apply budgets.yaml --message 'ten more licences'", "replace them by those of a file"),
     ("licorne budgets release old-cluster --yes", "free what an RM holds that will not come back"),
 )
-STALE = "STALE_REVISION"
 
 
 class Row(NamedTuple):
@@ -105,11 +101,7 @@ BUDGETS = Listing[Budget](
 
 def listed_budgets(stub: StateStub, args: argparse.Namespace, _partition: str) -> Iterable[Budget]:
     """All budgets, page by page."""
-    return [
-        budget
-        for page in pages(stub.ListBudgets, ListBudgetsRequest(), args.timeout)
-        for budget in page.budgets
-    ]
+    return channel.rows(stub.ListBudgets, ListBudgetsRequest(), "budgets", args.timeout)
 
 
 def missing(name: str, budgets: Sequence[Budget], _args: argparse.Namespace, _partition: str) -> str:
@@ -155,15 +147,8 @@ def apply(act: Act, name: str) -> tuple[UpdateBudgetsResponse, str]:
     request = UpdateBudgetsRequest(
         budgets=act.args.text, base_revision=act.args.base, comment=act.args.message
     )
-    try:
+    with refused_by_line(printable(name), lambda error: [printable(str(error.details()))]):
         answer = act.admin.UpdateBudgets(request, timeout=act.timeout)
-    except grpc.RpcError as error:
-        if reason_of(error) == STALE:
-            raise RefusedError([printable(str(error.details()))]) from None
-        lines = refused_lines(printable(name), error)
-        if error.code() is grpc.StatusCode.INVALID_ARGUMENT and lines:
-            raise RefusedError(lines) from None
-        raise
     for warning in answer.warnings:
         say(printable(f"{name}:{warning} (warning)"))
     same = "" if answer.changed else ", with the text that was in force already"

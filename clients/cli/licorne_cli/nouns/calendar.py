@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from licorne.v1.state_pb2 import CalendarEntry, ListCalendarRequest
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import pages
+from licorne_cli.connection.channel import rows
 from licorne_cli.nouns.noun import Noun
 from licorne_cli.output.listing import Column, Listing
 from licorne_cli.output.text import NOTHING, human_resources, shown_time
@@ -64,8 +64,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
 def entries(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[CalendarEntry]:
     """The entries of a partition, page by page."""
     request = ListCalendarRequest(partition=partition, queue=args.queue)
-    for page in pages(stub.ListCalendar, request, args.timeout):
-        yield from page.entries
+    return rows(stub.ListCalendar, request, "entries", args.timeout)
 
 
 NOUN = Noun(listing=CALENDAR, items=entries, filters=add_filters)

@@ -22,7 +22,7 @@ from licorne.v1.state_pb2 import (
     WatchEventsRequest,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import add_connection_arguments, chosen_rm, pages, served
+from licorne_cli.connection.channel import add_connection_arguments, chosen_rm, rows, served
 from licorne_cli.connection.errors import metadata_of
 from licorne_cli.nouns.apps import LISTS
 from licorne_cli.nouns.queues import is_below
@@ -121,9 +121,8 @@ class Owners:
         for partition in self._partitions:
             for state in LISTS:
                 wanted = ListApplicationsRequest(partition=partition, state=state)
-                for page in pages(stub.ListApplications, wanted, args.timeout):
-                    for app in page.applications:
-                        self._known[app.application_id] = app.queue, app.user
+                for app in rows(stub.ListApplications, wanted, "applications", args.timeout):
+                    self._known[app.application_id] = app.queue, app.user
 
     def of(self, app_id: str) -> tuple[str, str]:
         """Queue and user; empty for an application that has ended."""

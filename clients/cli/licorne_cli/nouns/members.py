@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from licorne.v1.admin_pb2 import (
@@ -187,13 +188,11 @@ NOUN = Noun(
     verbs={
         "drain": Verb(
             "have members give their RMs to others and take none",
-            lambda act, name: drain(act, name, drained=True),
+            partial(drain, drained=True),
             plan_drain,
             options=add_message("why, shown beside the member"),
         ),
-        "undrain": Verb(
-            "take that back", lambda act, name: drain(act, name, drained=False), options=add_message("why")
-        ),
+        "undrain": Verb("take that back", partial(drain, drained=False), options=add_message("why")),
     },
 )
 add_arguments, run = NOUN.add_arguments, NOUN.run

@@ -18,7 +18,7 @@ from licorne.v1.admin_pb2 import (
 )
 from licorne.v1.state_pb2 import ListNodesRequest, Node, Reservation
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import pages
+from licorne_cli.connection.channel import rows
 from licorne_cli.failures import NotFoundError
 from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
 from licorne_cli.output.listing import Column, Listing
@@ -158,8 +158,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
 
 def all_nodes(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[Node]:
     """The nodes in the server's order."""
-    for page in pages(stub.ListNodes, ListNodesRequest(partition=partition), args.timeout):
-        yield from page.nodes
+    return rows(stub.ListNodes, ListNodesRequest(partition=partition), "nodes", args.timeout)
 
 
 def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
@@ -181,13 +180,7 @@ def is_wanted(node: Node, args: argparse.Namespace) -> bool:
 
 def set_schedulable(act: Act, name: str, *, schedulable: bool) -> SetNodeSchedulableResponse:
     """Allow or prevent new allocations on a node."""
-    request = SetNodeSchedulableRequest(
-        rm_id=act.place.rm_id,
-        partition=act.place.partition,
-        node_id=name,
-        schedulable=schedulable,
-        message=act.args.message,
-    )
+    request = SetNodeSchedulableRequest(**act.about, node_id=name, schedulable=schedulable)
     return act.admin.SetNodeSchedulable(request, timeout=act.timeout)
 
 
@@ -262,11 +255,7 @@ def drain(act: Act, name: str) -> tuple[DrainNodeResponse, str]:
     """Cordon a node, stop its allocations or wait for their end, and print the progress."""
     seconds = act.args.deadline
     request = DrainNodeRequest(
-        rm_id=act.place.rm_id,
-        partition=act.place.partition,
-        node_id=name,
-        deadline_seconds=None if seconds is None else math.ceil(seconds),
-        message=act.args.message,
+        **act.about, node_id=name, deadline_seconds=None if seconds is None else math.ceil(seconds)
     )
     answer = act.admin.DrainNode(request, timeout=act.timeout)
     stay = f", {answer.exempt:,} stay" if answer.exempt else ""

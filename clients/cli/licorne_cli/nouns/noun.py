@@ -89,6 +89,11 @@ class Act:
         """Seconds for each answer."""
         return float(self.args.timeout)
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """Fields of a request: the place, and the operator's message."""
+        return {**self.place._asdict(), "message": self.args.message}
+
 
 def _no_arguments(_: argparse.ArgumentParser) -> None:
     """Add nothing, for a noun without filters or a verb without options."""

@@ -2,12 +2,13 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from functools import partial
 from operator import attrgetter
 
 from licorne.v1.admin_pb2 import SetQueueStoppedRequest, SetQueueStoppedResponse
 from licorne.v1.state_pb2 import ListQueuesRequest, Queue
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import pages
+from licorne_cli.connection.channel import rows
 from licorne_cli.failures import NotFoundError
 from licorne_cli.nouns.noun import Act, Noun, Verb, add_message
 from licorne_cli.output.listing import Column, Listing, either
@@ -74,8 +75,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
 
 def all_queues(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[Queue]:
     """The queues, parents before children."""
-    for page in pages(stub.ListQueues, ListQueuesRequest(partition=partition), args.timeout):
-        yield from page.queues
+    return rows(stub.ListQueues, ListQueuesRequest(partition=partition), "queues", args.timeout)
 
 
 def is_wanted(queue: Queue, args: argparse.Namespace) -> bool:
@@ -120,13 +120,7 @@ def planned(queue: Queue, queues: dict[str, Queue]) -> str:
 
 def set_stopped(act: Act, name: str, *, stopped: bool) -> tuple[SetQueueStoppedResponse, str]:
     """Stop or start a queue and its descendants."""
-    request = SetQueueStoppedRequest(
-        rm_id=act.place.rm_id,
-        partition=act.place.partition,
-        queue=name,
-        stopped=stopped,
-        message=act.args.message,
-    )
+    request = SetQueueStoppedRequest(**act.about, queue=name, stopped=stopped)
     answer = act.admin.SetQueueStopped(request, timeout=act.timeout)
     done = "stopped" if stopped else "started"
     text = done if answer.changed else f"is {answer.state.lower()} already"
@@ -143,13 +137,13 @@ NOUN = Noun(
     verbs={
         "stop": Verb(
             "allocate nothing new in queues and below them",
-            lambda act, name: set_stopped(act, name, stopped=True),
+            partial(set_stopped, stopped=True),
             plan_stop,
             options=add_message("why, kept with the queue"),
         ),
         "start": Verb(
             "take that back",
-            lambda act, name: set_stopped(act, name, stopped=False),
+            partial(set_stopped, stopped=False),
             options=add_message("why"),
         ),
     },

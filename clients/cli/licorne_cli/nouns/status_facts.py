@@ -31,7 +31,7 @@ from licorne.v1.state_pb2 import (
     ResourceManager,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import all_rms, pages
+from licorne_cli.connection.channel import all_rms, rows
 
 MOST = 20_000
 """Queues, nodes and applications, each, that are read."""
@@ -117,8 +117,8 @@ def gathered(channel: grpc.Channel, args: argparse.Namespace) -> Facts:
     names = [one.name for one in busiest[:MOST_PARTITIONS]]
     add_queues(facts, bounded(facts, _rows(state.ListQueues, ListQueuesRequest, "queues", names, timeout)))
     add_nodes(facts, bounded(facts, _rows(state.ListNodes, ListNodesRequest, "nodes", names, timeout)))
-    rows = _rows(state.ListApplications, ListApplicationsRequest, "applications", names, timeout)
-    add_applications(facts, bounded(facts, rows))
+    apps = _rows(state.ListApplications, ListApplicationsRequest, "applications", names, timeout)
+    add_applications(facts, bounded(facts, apps))
     facts.reasons = state.ListReasons(ListReasonsRequest(), timeout=timeout)
     for rm in facts.rms[:MOST_RMS]:
         add_revisions(facts, rm.rm_id, admin, timeout)
@@ -142,30 +142,29 @@ def _rows(
     """The rows of a list of all these partitions, each with its partition; a removed partition has none."""
     for partition in partitions:
         try:
-            for page in pages(call, request(partition=partition), timeout):
-                yield from ((partition, row) for row in getattr(page, name))
+            yield from ((partition, row) for row in rows(call, request(partition=partition), name, timeout))
         except grpc.RpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
 
 
-def bounded(facts: Facts, rows: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+def bounded(facts: Facts, found: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     """The first rows of a list; the facts record if there are more."""
-    yield from islice(rows, MOST)
-    facts.is_cut = facts.is_cut or next(rows, None) is not None
+    yield from islice(found, MOST)
+    facts.is_cut = facts.is_cut or next(found, None) is not None
 
 
-def add_queues(facts: Facts, rows: Iterable[tuple[str, Queue]]) -> None:
+def add_queues(facts: Facts, found: Iterable[tuple[str, Queue]]) -> None:
     """Add the facts about queues."""
-    for partition, queue in rows:
+    for partition, queue in found:
         if queue.HasField("stop") or queue.state == "Stopped":
             facts.stopped.append(Of(partition, queue.path, queue))
             _note(facts, queue.stop, f"queue {queue.path} stopped")
 
 
-def add_nodes(facts: Facts, rows: Iterable[tuple[str, Node]]) -> None:
+def add_nodes(facts: Facts, found: Iterable[tuple[str, Node]]) -> None:
     """Add the facts about nodes."""
-    for partition, node in rows:
+    for partition, node in found:
         facts.nodes += 1
         facts.reserved += node.reservation_count > 0
         if not node.schedulable or node.HasField("cordon"):
@@ -177,9 +176,9 @@ def add_nodes(facts: Facts, rows: Iterable[tuple[str, Node]]) -> None:
             )
 
 
-def add_applications(facts: Facts, rows: Iterable[tuple[str, Application]]) -> None:
+def add_applications(facts: Facts, found: Iterable[tuple[str, Application]]) -> None:
     """Add the acts of operators on applications."""
-    for partition, app in rows:
+    for partition, app in found:
         if app.HasField("hold"):
             facts.held.append(Of(partition, app.application_id, app))
             _note(facts, app.hold, f"application {app.application_id} held")

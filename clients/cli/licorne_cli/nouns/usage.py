@@ -10,7 +10,7 @@ import grpc
 
 from licorne.v1.state_pb2 import ListResourceHoursRequest, ResourceHours
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import add_connection_arguments, pages, partitions_meant, served
+from licorne_cli.connection.channel import add_connection_arguments, partitions_meant, rows, served
 from licorne_cli.output.listing import Column, Listing, add_listing_arguments
 from licorne_cli.output.printer import print_listing
 from licorne_cli.output.text import hours_text
@@ -65,11 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
     """Print the totals."""
     stub = StateStub(channel)
-    rows = list(all_rows(stub, args))
+    found = list(all_rows(stub, args))
     if args.output == CSV:
-        print_csv(HOURS.ordered(rows, args))
+        print_csv(HOURS.ordered(found, args))
         return
-    print_listing(HOURS, rows, args)
+    print_listing(HOURS, found, args)
 
 
 run = served(show)
@@ -85,8 +85,7 @@ def all_rows(stub: StateStub, args: argparse.Namespace) -> Iterator[ResourceHour
         request = ListResourceHoursRequest(
             partition=name, by=args.by, since=_moment(now, args.since), until=_moment(now, args.until)
         )
-        for page in pages(stub.ListResourceHours, request, args.timeout):
-            yield from page.rows
+        yield from rows(stub.ListResourceHours, request, "rows", args.timeout)
 
 
 def _moment(now: float, ago: float) -> int:
@@ -94,11 +93,11 @@ def _moment(now: float, ago: float) -> int:
     return max(1, int((now - ago) * 1e9)) if ago else 0
 
 
-def print_csv(rows: Sequence[ResourceHours]) -> None:
+def print_csv(found: Sequence[ResourceHours]) -> None:
     """A line for each resource of each row; amounts are milli-cores, bytes or counts, times hours."""
     lines = csv.writer(sys.stdout, lineterminator="\n")
     lines.writerow(CSV_COLUMNS)
-    for row in rows:
+    for row in found:
         for name in sorted({*row.hours, *row.preempted_hours}):
             used, lost = row.hours.get(name, 0.0), row.preempted_hours.get(name, 0.0)
             lines.writerow((row.partition, row.name, name, used, row.allocations, row.preempted, lost))

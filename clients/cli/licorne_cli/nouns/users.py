@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from licorne.v1.state_pb2 import USAGE_OF_GROUPS, USAGE_OF_USERS, ListUsageRequest, QueueUsage, Usage
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import chosen_partition, pages, partitions_of, suggesting
+from licorne_cli.connection import channel
 from licorne_cli.nouns.noun import Noun
 from licorne_cli.output.listing import Column, Listing
 from licorne_cli.output.shares import decayed, decayed_key
@@ -72,8 +72,7 @@ def found_usages(stub: StateStub, args: argparse.Namespace, partition: str) -> I
         kind=USAGE_OF_GROUPS if args.groups else USAGE_OF_USERS,
         name=args.name.removeprefix("group/"),
     )
-    for page in pages(stub.ListUsage, request, args.timeout):
-        yield from page.usages
+    return channel.rows(stub.ListUsage, request, "usages", args.timeout)
 
 
 def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
@@ -81,10 +80,10 @@ def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
     everybody = argparse.Namespace(**{**vars(args), "name": ""})
 
     def names() -> Iterator[str]:
-        for partition in [chosen_partition(stub, args)] if args.partition else partitions_of(stub, args):
+        for partition in channel.partitions_named(stub, args):
             yield from (usage.name for usage in found_usages(stub, everybody, partition))
 
-    with suggesting(name, names):
+    with channel.suggesting(name, names):
         (replace(NOUN, listing=GROUPS) if args.groups else NOUN).print(stub, args)
 
 

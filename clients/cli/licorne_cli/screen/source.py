@@ -16,7 +16,7 @@ from licorne.v1.state_pb2 import (
     Queue,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import all_rms, pages
+from licorne_cli.connection.channel import all_rms, rows
 from licorne_cli.screen.tree import Cluster, Inside, Opened, Snapshot
 
 
@@ -67,12 +67,11 @@ class Source:
             return self._queues[partition]
         request = ListQueuesRequest(partition=partition)
         try:
-            found = list(pages(self._stub.ListQueues, request, self._timeout))
+            return list(rows(self._stub.ListQueues, request, "queues", self._timeout))
         except grpc.RpcError as error:
             if _is_gone(error):
                 return ()
             raise
-        return [queue for page in found for queue in page.queues]
 
     def _inside(self, opened: Opened) -> Inside | None:
         request = ListApplicationsRequest(partition=opened.partition, queue=opened.path)
