@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from itertools import count
 
 import grpc
 import pytest
@@ -124,6 +125,27 @@ async def test_a_server_without_room_says_how_long_to_stay_away(
         backoff = rm._connection._backoff
     assert isinstance(backoff, Recorded)
     assert backoff.asked[:3] == [7.0, "exhausted", "lost"]
+
+
+async def test_an_outage_is_logged_at_growing_distances_and_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    """Failures 1, 2, 4 and 8 of ten have a line, and so has the return."""
+
+    async def is_away(stream: ScriptedStream) -> None:
+        await stream.read()
+        await stream.abort(grpc.StatusCode.UNAVAILABLE, f"away {next(tries)}")
+
+    async def welcomes(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        await stream.until_goodbye()
+
+    tries = count(1)
+    soon = RetryConfig(initial=0.001, maximum=0.001)
+    async with scripted(*[is_away] * 10, welcomes) as target, Client(target, rm_id="rm1", retry=soon) as rm:
+        await asyncio.wait_for(rm.ready(), PATIENCE)
+    said = [record.getMessage() for record in caplog.records if "connect" in record.getMessage()]
+    away = [f"no connection to {target}: away {number}" for number in (1, 2, 4, 8)]
+    assert said == [*away, f"connected to {target}, failures before: 10"]
 
 
 async def test_only_the_first_redirect_is_followed_at_once(

@@ -5,6 +5,7 @@ The order is that of `clients/contract.md`.
 
 import ipaddress
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
@@ -76,6 +77,8 @@ class Addresses:
         self.given = tuple(given)
         self.current = self.given[0]
         """The address to connect to."""
+        self.failures = Counter[str]()
+        """Failures at each address since the last welcome."""
         self._may_dial = may_dial
         self._told: tuple[str, ...] = ()
         self._home = self.current
@@ -99,6 +102,7 @@ class Addresses:
         """Note that the server at the current address serves us, with the other members that it names."""
         self._home, self._redirected_by = self.current, ""
         self._silent.pop(self.current, None)
+        self.failures.clear()
         self.tell(told)
 
     def tell(self, told: Iterable[str]) -> None:

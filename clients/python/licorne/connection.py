@@ -194,7 +194,11 @@ class Connection:
         `give_up_after` seconds without a session.
         """
         now = asyncio.get_running_loop().time()
-        LOG.warning(NO_CONNECTION, self._addresses.current, reason)
+        failures, address = self._addresses.failures, self._addresses.current
+        failures[address] += 1
+        # The first one, and then at growing distances: an outage may last for hours.
+        if failures[address].bit_count() == 1:
+            LOG.warning(NO_CONNECTION, address, reason)
         if stream is not None and stream.welcomed_at is not None:
             self._backoff.lasted(now - stream.welcomed_at)
             self._redirects = 0

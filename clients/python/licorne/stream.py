@@ -122,6 +122,8 @@ class Stream:
         self._max_items = welcome.max_items or self._max_items
         repeats = context.session.welcome(response)
         self.welcomed_at = self._loop.time()
+        if failed := self._addresses.failures.total():
+            LOG.warning("connected to %s, failures before: %d", self._addresses.current, failed)
         self._addresses.welcomed(welcome.other_members)
         context.stats.welcomed += 1
         context.outgoing.open(self._max_items)

@@ -6,7 +6,6 @@ import logging
 import signal
 from contextlib import suppress
 from dataclasses import replace
-from time import monotonic
 
 from licorne import LicorneError, TlsConfig
 from licorne.connection import NO_CONNECTION
@@ -30,8 +29,6 @@ EXAMPLES = (
 )
 WORLDS = {world.rm_id: world for world in worlds()}
 LINES_A_ROUND = 6
-REPEATED_AFTER = 10.0
-"""Seconds until a lost connection is reported again."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +66,7 @@ def play(args: argparse.Namespace) -> None:
 
 async def play_until_signal(args: argparse.Namespace) -> None:
     """Play the chosen world, and print a line at intervals."""
-    logging.getLogger("licorne").addFilter(Sparing())
+    logging.getLogger("licorne").addFilter(shortened)
     world = WORLDS[args.world]
     rm = DemoRm(replace(world, rm_id=args.rm_id or world.rm_id), args.round)
     tls = tls_of(args)
@@ -88,25 +85,12 @@ async def play_until_signal(args: argparse.Namespace) -> None:
     say(f"{rm.world.rm_id}: stopped")
 
 
-class Sparing(logging.Filter):
-    """Passes the message about a lost connection once, and again after `REPEATED_AFTER`, shortened."""
-
-    def __init__(self) -> None:
-        """Start without a passed message."""
-        super().__init__()
-        self._said: tuple[object, float] | None = None
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """False for a message that was passed recently."""
-        if record.msg != NO_CONNECTION or not isinstance(record.args, tuple):
-            return True
+def shortened(record: logging.LogRecord) -> bool:
+    """Shorten the reason of a lost connection."""
+    if record.msg == NO_CONNECTION and isinstance(record.args, tuple):
         address, reason = record.args
         record.args = address, in_short(str(reason))
-        now = monotonic()
-        if self._said is not None and self._said[0] == record.args and now < self._said[1]:
-            return False
-        self._said = record.args, now + REPEATED_AFTER
-        return True
+    return True
 
 
 async def talk(rm: DemoRm, seconds: float) -> None:
