@@ -231,7 +231,9 @@ class Viewer:
     @asynccontextmanager
     async def at(self, width: int = 80, height: int = 24, *keys: str) -> AsyncIterator[Self]:
         """The screen of a terminal of this size, with these keys pressed."""
-        words = Words(title=lambda: "licorne top 127.0.0.1:7070", status=totals, none="no RM has registered")
+        words = Words(
+            title=lambda: "licorne top 127.0.0.1:7070", status=totals, none="no RM has registered".__add__
+        )
         self._app = TopApp(self.look, words, self.snapshot, interval=3600.0)
         self._app.animation_level = "none"
         with pytest.MonkeyPatch.context() as patch:

@@ -32,6 +32,17 @@ async def test_commands_name_them_on_stderr(
     assert shown.err.count("licorne: members b did not answer") == 1
 
 
+@pytest.mark.parametrize("words", ["rms", "queues", "explain shop", "config get", "nodes drain node-1"])
+async def test_no_rm_is_only_said_if_all_have_answered(
+    two: Deployment, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While a member is silent nobody knows whether an RM has registered."""
+    await two.kill("b")
+    shown = await Shell(two.servers["a"].grpc_address, capsys)(*words.split())
+    assert "has registered" not in shown.err
+    assert "the members that answered have no RM" in shown.err
+
+
 async def test_the_python_client_logs_them(lonely: Server, caplog: pytest.LogCaptureFixture) -> None:
     """Lists are those of the members that answer, with a warning."""
     with caplog.at_level(logging.WARNING, "licorne"):

@@ -73,9 +73,14 @@ MAY_BE_UNKNOWN = frozenset({grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PR
 """Status codes that may mean an unknown RM or partition."""
 
 
-def no_rm(args: argparse.Namespace) -> str:
-    """The message for no RM at all. A caller with a certificate or a token may not see all RMs."""
-    return NO_VISIBLE_RM if args.token or args.tls_cert else NO_RM
+def no_rm(args: argparse.Namespace, so: str = "") -> str:
+    """The message for no RM at all, with the consequence `so`, unless a silent member may have some.
+
+    A caller with a certificate or a token may not see all RMs.
+    """
+    if getattr(args, "silent", None):
+        return "the members that answered have no RM"
+    return (NO_VISIBLE_RM if args.token or args.tls_cert else NO_RM) + so
 
 
 def not_there(kind: str, name: str, known: Iterable[str], none: str) -> str:
@@ -126,18 +131,18 @@ class _Completeness(grpc.UnaryUnaryClientInterceptor):
     """Collects the members whose part is missing in an answer."""
 
     def __init__(self) -> None:
-        self._missing: dict[str, None] = {}
+        self.missing: dict[str, None] = {}
 
     def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         call = continuation(client_call_details, request)
         if call.exception() is None:
-            self._missing |= dict.fromkeys(getattr(call.result(), "missing_members", ()))
+            self.missing.update(dict.fromkeys(getattr(call.result(), "missing_members", ())))
         return call
 
     def tell(self) -> None:
         """Print a line on stderr if any members are missing."""
-        if self._missing:
-            names = ", ".join(map(printable, self._missing))
+        if self.missing:
+            names = ", ".join(map(printable, self.missing))
             say(f"licorne: members {names} did not answer: what is theirs is not in the answer")
 
 
@@ -248,7 +253,7 @@ def partitions_of(stub: StateStub, args: argparse.Namespace) -> list[str]:
     request = ListPartitionsRequest(rm_id=args.rm_id)
     partitions = stub.ListPartitions(request, timeout=args.timeout).partitions
     if not partitions:
-        raise NotFoundError(missing_rm(stub, args) or f"{no_rm(args)}, so there is no partition")
+        raise NotFoundError(missing_rm(stub, args) or no_rm(args, ", so there is no partition"))
     return [partition.name for partition in partitions]
 
 
@@ -291,6 +296,7 @@ def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], int | N
     """Run `act` with a channel; every failure becomes one line on stderr and an exit code."""
     code: int | None = None
     completeness = _Completeness()
+    args.silent = completeness.missing
     try:
         settle(args)
         with while_read(), open_channel(args) as opened:

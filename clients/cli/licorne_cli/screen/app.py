@@ -43,12 +43,12 @@ Look = Callable[[Opened | None], Snapshot]
 class Words:
     """Functions that make the current title and status of a screen.
 
-    `none` is the message for no RM.
+    `none` is the message for no RM, given its consequence.
     """
 
     title: Callable[[], str]
     status: Callable[[Snapshot], str]
-    none: str
+    none: Callable[[str], str]
 
 
 async def watch(look: Look, words: Words, *, interval: float, seconds: float | None = None) -> None:
@@ -201,7 +201,7 @@ class TopApp(App[None]):
         """The table; if it is empty, the reason."""
         view = self._view
         self._queues.show(view, self._glyphs, self.size.width)
-        none = f"{self._words.none}, so there are no queues"
+        none = self._words.none(", so there are no queues")
         if view.wanted.text:
             none = f"no queue has {view.wanted.text} in its path"
         self._none.update("" if view.nodes else none)

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from time import perf_counter, sleep
 
@@ -125,7 +126,7 @@ def watch(channel: grpc.Channel, source: Source, args: argparse.Namespace) -> No
     from licorne_cli.screen.app import Words, watch
 
     async def until_quit() -> None:
-        words = Words(title=lambda: title_of(args.target), status=totals, none=no_rm(args))
+        words = Words(title=lambda: title_of(args.target), status=totals, none=partial(no_rm, args))
         try:
             await watch(source.look, words, interval=args.interval)
         finally:

@@ -194,7 +194,7 @@ class Spectator:
             # Imported for nothing else: that takes half a second.
             from licorne_cli.screen.app import Words, watch
 
-            words = Words(title=self._title, status=lambda _: self._totals(), none=NO_RM)
+            words = Words(title=self._title, status=lambda _: self._totals(), none=NO_RM.__add__)
             left = max(0.0, self._length - self.seconds)
             await watch(self.look, words, interval=PICTURE_SECONDS, seconds=left)
         else:
