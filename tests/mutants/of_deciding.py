@@ -137,7 +137,7 @@ DECIDING = (
     Defect(
         "end-frees-no-place",
         "Reservations.end",
-        negate("is_allocating"),
+        drop("note_allocating"),
         "the end of a reservation lets nobody start",
         ("test_reserved_starts",),
     ),
@@ -212,11 +212,11 @@ DECIDING = (
         ("extensions/drains/test_cordons",),
     ),
     Defect(
-        "gone-and-still-waiting",
-        "ReplacingApps.wake",
-        drop("forget"),
-        "a gang whose real ask has gone keeps nodes from others that want as much",
-        ("test_wakeups",),
+        "refused-for-good",
+        "ReplacingApps.wake_on",
+        drop("wake"),
+        "a real ask that was refused on its placeholder's node waits on, though the node has changed",
+        ("test_wakeups::test_a_refused_replacement_is_tried_again_when_the_node_changes",),
     ),
     Defect(
         "squeezed-by-size",

@@ -146,11 +146,11 @@ PREEMPTION = (
         ("test_museum::test_a_promise_ends_with_its_ask",),
     ),
     Defect(
-        "kept-from-nobody",
+        "taken-from-equals",
         "yields",
-        without("triggered"),
-        "a node that was freed for one ask is taken by another one of higher priority",
-        ("scenarios/test_scenarios::test_scenario[preemption_corners]",),
+        swap("<", "<="),
+        "a node that is reserved for an ask is taken by another one of the same priority",
+        ("standard/preemption/test_search::test_the_best_plans_in_rare_worlds",),
     ),
     Defect(
         "assumption-ends-the-promise",

@@ -69,7 +69,7 @@ ELASTIC = (
         "Candidates._judge_members",
         without("parts"),
         "a step and the whole gang that it is a part of are both victims",
-        (_EXHAUSTIVE,),
+        (f"{_SEARCH}::test_the_best_plans_in_rare_worlds",),
     ),
     Defect(
         "spares-growth",

@@ -4,7 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from licorne_core.messages.commands import Command, NodeRefusal, PredicatePolicy, TerminationType, Tick
+from licorne_core.messages.commands import (
+    Command,
+    NodeAction,
+    NodeRefusal,
+    PredicatePolicy,
+    TerminationType,
+    Tick,
+)
 from licorne_core.messages.effects import AskedCheck
 from licorne_core.values.ids import NodeId, PartitionName
 from support.core.builders import (
@@ -187,6 +194,21 @@ def test_a_gang_without_real_asks_waits_for_no_node() -> None:
     core.do(releases(release("job", "real")))
     core.do(releases(release("other", "full")))
     assert placed(core.do(asks(ask("other", "k", vcore=1)))) == [("other", "k", "n2")]
+
+
+def test_a_refused_replacement_is_tried_again_when_the_node_changes() -> None:
+    """The RM may agree to the placeholder's node, though there is no more room than before."""
+    core = started(
+        config("[{name: a}]"),
+        nodes(node("n1", vcore=1)),
+        apps(app("job", "root.a", gang={"vcore": 1})),
+        asks(ask("job", "p", placeholder=True, group="g", vcore=1, on_node="n1")),
+        policy=PredicatePolicy(deadline=10.0),
+    )
+    (check,) = asked(core.do(asks(ask("job", "real", group="g", vcore=1, predicate="p"))))
+    core.do(refusal(check, "n1"))
+    (again,) = asked(core.do(nodes(node("n1", NodeAction.UPDATE, vcore=1, memory=5))))
+    assert again.nodes == ["n1"]
 
 
 # What could not be run
