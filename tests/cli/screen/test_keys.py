@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from licorne.v1.state_pb2 import Application
-from licorne_cli.screen.pieces import UNICODE, bar
+from licorne_cli.screen.pieces import bar
 from licorne_cli.screen.tree import Inside, Opened, Snapshot
 from support.terminal import GI, NOON, Viewer, cluster, queue, root, seen
 
@@ -174,7 +174,7 @@ async def test_a_click_chooses_and_a_second_one_opens(viewer: Viewer) -> None:
 def test_a_bar_says_in_signs_what_it_says_in_colours() -> None:
     """Guarantees that are kept, exceeded and missing, and a maximum that is reached."""
     amounts = [(40, 50, 100), (51, 50, 100), (100, 50, 100), (0, 50, 100), (100, 0, 100), (1, 0, 0)]
-    bars = [bar(*amount, 10, UNICODE) for amount in amounts]
+    bars = [bar(*amount, 10) for amount in amounts]
     assert [text.plain for text in bars] == [
         "████·│····",
         "████▒·····",

@@ -11,7 +11,6 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from licorne.v1.state_pb2 import Application, Check, ExplainResponse
 from licorne_cli.failures import NotFoundError
-from licorne_cli.screen.pieces import ASCII, UNICODE
 from licorne_cli.screen.table import Table, queue_rows
 from licorne_cli.screen.tree import Inside, Opened, Snapshot, Wanted, rows, trees
 from support.terminal import GI, NOON, Viewer, cluster, queue, root, seen
@@ -199,7 +198,7 @@ async def test_full_and_almost_full_look_different(width: int) -> None:
 def test_figures_say_of_which_resource_they_are(snapshot: Callable[[], Snapshot]) -> None:
     """However narrow the screen is and however long notes are."""
     nodes = rows(trees(snapshot()), Wanted())
-    shown = queue_rows(nodes, "", frozenset(), UNICODE)
+    shown = queue_rows(nodes, "", frozenset())
     for width in range(1, 141):
         columns = {heading.plain for heading, _ in Table.of_queues(shown, width).headings()}
         assert "USED" not in columns or {"RES", "RESOURCE"} & columns, width
@@ -213,17 +212,6 @@ async def test_notes_are_cut_before_figures() -> None:
     assert over[-1].endswith("…")
     pods = next(row for row in lines if row[:1] == ["i"])
     assert pods[2:] == ["100%", "pods", "3", "3", "at", "max"]
-
-
-@pytest.mark.parametrize("snapshot", [at_maximum, names])
-def test_a_terminal_without_unicode(snapshot: Callable[[], Snapshot]) -> None:
-    """All signs but those of names are ASCII there."""
-    shown = queue_rows(rows(trees(snapshot()), Wanted()), "", frozenset(), ASCII)
-    table = Table.of_queues(shown, 140)
-    bars = "".join(table.cells(row, ASCII)[1].plain for row in shown)
-    assert bars.isascii()
-    assert "###" in bars
-    assert not set("".join(row.name for row in shown)) & set("▾▸")
 
 
 async def test_what_failed_stands_where_the_status_was() -> None:

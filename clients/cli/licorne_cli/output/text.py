@@ -17,7 +17,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TextIO
 
 from google.protobuf.message import Message
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 from licorne_cli.failures import UsageError
 
@@ -285,7 +285,7 @@ class Table:
         for column, width in self._cut.items():
             self._widths[column] = width
             for row in cells:
-                row[column] = without_middle(row[column], width)
+                row[column] = squeeze(row[column], width)
         lines = padded([*first, *cells], self._widths)
         styled = [[(cell, "bold") for cell in line] for line in lines[: len(first)]]
         styled += [[(c, CELL_STYLES.get(c.rstrip(), "")) for c in line] for line in lines[len(first) :]]
@@ -313,12 +313,16 @@ def narrowed(
     return {number: width for number, width in found.items() if width < widths[number]}
 
 
-def without_middle(name: str, width: int) -> str:
-    """A name of at most this width: half of it is the end, in which most names differ."""
-    if cell_len(name) <= width:
-        return name
-    end = width // 2
-    return f"{name[: width - end - 1]}…{name[-end:]}"
+def squeeze(text: str, cells: int) -> str:
+    """The text in at most this number of cells, without its middle: names mostly differ at their ends."""
+    if cell_len(text) <= cells:
+        return text
+    if cells < 1:
+        return ""
+    end = cells // 2
+    # Half of a wide character becomes a blank.
+    start, end_of = set_cell_size(text, cells - 1 - end), set_cell_size(text[::-1], end)[::-1]
+    return f"{start.rstrip()}…{end_of.lstrip()}"
 
 
 Segment = tuple[str, str]

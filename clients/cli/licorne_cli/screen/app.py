@@ -25,7 +25,7 @@ from textual.widgets import ContentSwitcher, DataTable, Footer, Input, Static
 from licorne_cli.failures import INTERRUPTED, NotFoundError
 from licorne_cli.output.text import printable
 from licorne_cli.screen.pages import status_text
-from licorne_cli.screen.pieces import glyphs_for, legend
+from licorne_cli.screen.pieces import legend
 from licorne_cli.screen.tree import Opened, Snapshot
 from licorne_cli.screen.view import View
 from licorne_cli.screen.widgets import Head, Help, OpenedQueue, Queues, Typing
@@ -126,7 +126,6 @@ class TopApp(App[None]):
         self._interval = interval
         self._seconds = seconds
         self._has_keys = has_keys
-        self._glyphs = glyphs_for(sys.stdout.encoding)
         self._failure = ""
         self._last_answer = monotonic()
         self._view = View(first)
@@ -138,7 +137,7 @@ class TopApp(App[None]):
         self._pages = ContentSwitcher(self._queues, self._opened, self._help, initial="queues")
         self._none = Static(id="none", markup=False)
         self._place = Static(id="place", markup=False)
-        self._legend = Static(legend(self._glyphs), id="legend")
+        self._legend = Static(legend(), id="legend")
         self._typing = Typing()
 
     def compose(self) -> ComposeResult:
@@ -186,7 +185,7 @@ class TopApp(App[None]):
         self.show_head()
         self.show_queues()
         if self._view.opened is not None:
-            self._opened.show(self._view, self._view.opened, self._glyphs, self.size.width)
+            self._opened.show(self._view, self._view.opened, self.size.width)
 
     def show_head(self) -> None:
         """The title and the time; then the status or a failure, and the marks of partitions."""
@@ -200,7 +199,7 @@ class TopApp(App[None]):
     def show_queues(self) -> None:
         """The table; if it is empty, the reason."""
         view = self._view
-        self._queues.show(view, self._glyphs, self.size.width)
+        self._queues.show(view, self.size.width)
         none = self._words.none(", so there are no queues")
         if view.wanted.text:
             none = f"no queue has {view.wanted.text} in its path"

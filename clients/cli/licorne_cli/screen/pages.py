@@ -8,7 +8,7 @@ from rich.text import Text
 
 from licorne.v1.state_pb2 import Application, ExplainResponse
 from licorne_cli.output.text import human_resources, human_text, printable
-from licorne_cli.screen.pieces import Glyphs, label, queue_marks, unit
+from licorne_cli.screen.pieces import label, queue_marks, unit
 from licorne_cli.screen.table import Table, resource_rows
 from licorne_cli.screen.tree import Inside, Node, Wanted, rank
 
@@ -16,7 +16,7 @@ HEADINGS = ("APPLICATION", "STATE", "RUNNING", "PENDING", "USER", "ALLOCATED")
 ASKING = "asking for its applications"
 
 
-def queue_facts(node: Node, glyphs: Glyphs, width: int) -> Group:
+def queue_facts(node: Node, width: int) -> Group:
     """The path and the marks of a queue, and a line for each resource that it uses, waits for or limits."""
     queue = node.queue
     maps = (queue.allocated, queue.guaranteed, queue.max, queue.pending)
@@ -24,7 +24,7 @@ def queue_facts(node: Node, glyphs: Glyphs, width: int) -> Group:
     rows = resource_rows(node, names)
     path, marks = printable(f"{node.key[0]} {queue.path}"), ", ".join(queue_marks(node, ""))
     head = Text.assemble((path, "bold"), "  " if marks else "", (marks, "bold red"))
-    return Group(head, Text(), Table.of_resources(rows, width).printed(rows, glyphs))
+    return Group(head, Text(), Table.of_resources(rows, width).printed(rows))
 
 
 def status_text(wanted: Wanted) -> Iterator[str]:

@@ -1,63 +1,18 @@
-"""Parts of a screen: bars, percentages, marks, and names cut by cells.
+"""Parts of a screen: bars, percentages and marks.
 
 A bar shows the used part of a maximum, and the end of the guarantee. Marks are short texts about problems
-of a queue, a partition or an RM. A wide character takes two cells of a terminal, an accent none.
+of a queue, a partition or an RM.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
-from rich.cells import cell_len
 from rich.text import Text
 
 from licorne_cli.output.text import human_amount, is_in_bytes, printable, shown_time
 from licorne_cli.screen.tree import Cluster, Node
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Glyphs:
-    """The characters of bars and trees.
-
-    `parts` are cells filled by one eighth and more; without them a cell is full or empty.
-    """
-
-    used: str
-    beyond: str
-    room: str
-    guarantee: str
-    parts: str
-    expanded: str
-    collapsed: str
-
-
-UNICODE = Glyphs(
-    used="█",
-    beyond="▒",
-    room="·",
-    guarantee="│",
-    parts="▏▎▍▌▋▊▉",
-    expanded="▾",
-    collapsed="▸",
-)
-ASCII = Glyphs(
-    used="#",
-    beyond="=",
-    room=".",
-    guarantee="|",
-    parts="",
-    expanded="-",
-    collapsed="+",
-)
-
-
-def glyphs_for(encoding: str) -> Glyphs:
-    """The characters for a stream of this encoding."""
-    try:
-        "".join((UNICODE.used, UNICODE.beyond, UNICODE.parts, UNICODE.collapsed)).encode(encoding)
-    except (UnicodeEncodeError, LookupError):
-        return ASCII
-    return UNICODE
-
+USED, OVER, FREE, GUARANTEE, PARTS = "█", "▒", "·", "│", "▏▎▍▌▋▊▉"
+"""The characters of bars: cells, the end of a guarantee, and cells filled by one eighth and more."""
 
 ACTIVE = "Active"
 
@@ -142,37 +97,11 @@ def all_marks(clusters: Iterable[Cluster]) -> list[str]:
     return [f"! {printable(one.name)}: {mark}" for one in clusters for mark in cluster_marks(one)]
 
 
-CUT = "…"
-
-
-def squeeze(text: str, cells: int) -> str:
-    """The text in at most this number of cells; an ellipsis replaces its middle.
-
-    Names with a common start mostly differ at their ends.
-    """
-    if cell_len(text) <= cells:
-        return text
-    if cells < 1:
-        return ""
-    end = _start(text[::-1], (cells - 1) // 2)[::-1]
-    return _start(text, cells - 1 - cell_len(end)) + CUT + end
-
-
-def _start(text: Iterable[str], cells: int) -> str:
-    found = ""
-    for character in text:
-        cells -= cell_len(character)
-        if cells < 0:
-            break
-        found += character
-    return found
-
-
 WITHIN, BEYOND, PLAIN, FULL, ROOM = "green", "yellow", "cyan", "red", "dim"
 EIGHTHS = 8
 
 
-def bar(used: int, guaranteed: int, whole: int, cells: int, glyphs: Glyphs) -> Text:
+def bar(used: int, guaranteed: int, whole: int, cells: int) -> Text:
     """A bar of `cells` cells, with a resolution of eighths.
 
     Usage beyond the guarantee is hatched. A mark shows the end of a guarantee that is not used up.
@@ -181,19 +110,17 @@ def bar(used: int, guaranteed: int, whole: int, cells: int, glyphs: Glyphs) -> T
     steps = _steps(used, whole, cells * EIGHTHS)
     mark = _mark(guaranteed, whole, cells)
     full, rest = divmod(steps, EIGHTHS)
-    if not glyphs.parts:
-        full, rest = max(full, min(steps, 1)), 0
     borrows = 0 < guaranteed < used
     # Usage beyond a guarantee, however small, must be visible without colours too.
     within = min(mark, full - 1) if borrows and full else full
     colour = _colour(used, guaranteed, whole)
     found = Text()
-    found.append(glyphs.used * within, WITHIN if borrows and used < whole else colour)
-    found.append(glyphs.beyond * (full - within), colour)
+    found.append(USED * within, WITHIN if borrows and used < whole else colour)
+    found.append(OVER * (full - within), colour)
     if rest:
-        found.append(glyphs.parts[rest - 1], colour)
+        found.append(PARTS[rest - 1], colour)
     start = full + bool(rest)
-    free = (glyphs.guarantee if at == mark and not borrows else glyphs.room for at in range(start, cells))
+    free = (GUARANTEE if at == mark and not borrows else FREE for at in range(start, cells))
     return found.append("".join(free), ROOM)
 
 
@@ -229,13 +156,13 @@ def percent(used: int, whole: int) -> str:
     return f"{share}%" if share or not used else "<1%"
 
 
-def legend(glyphs: Glyphs) -> Text:
+def legend() -> Text:
     """The meaning of the parts of a bar."""
     parts = (
-        (glyphs.used, WITHIN, "within its guarantee"),
-        (glyphs.beyond, BEYOND, "beyond it"),
-        (glyphs.guarantee, ROOM, "guaranteed"),
-        (glyphs.used, PLAIN, "no guarantee"),
-        (glyphs.room, ROOM, "free"),
+        (USED, WITHIN, "within its guarantee"),
+        (OVER, BEYOND, "beyond it"),
+        (GUARANTEE, ROOM, "guaranteed"),
+        (USED, PLAIN, "no guarantee"),
+        (FREE, ROOM, "free"),
     )
     return Text("  ").join(Text.assemble((glyph, colour), f" {meaning}") for glyph, colour, meaning in parts)

@@ -7,8 +7,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from licorne_cli.output.text import human_amount
-from licorne_cli.screen.pieces import Glyphs, bar, label, percent, queue_marks, squeeze
+from licorne_cli.output.text import human_amount, squeeze
+from licorne_cli.screen.pieces import bar, label, percent, queue_marks
 from licorne_cli.screen.tree import Key, Node
 
 PADDING = 2
@@ -82,16 +82,16 @@ BY_PRIORITY = (USED, MAX, PENDING, GUARANTEED, APPLICATIONS)
 IN_ORDER = (RESOURCE, SHORT_RESOURCE, USED, GUARANTEED, MAX, PENDING, APPLICATIONS)
 
 
-def queue_rows(nodes: Iterable[Node], resource: str, collapsed: frozenset[Key], glyphs: Glyphs) -> list[Row]:
+def queue_rows(nodes: Iterable[Node], resource: str, collapsed: frozenset[Key]) -> list[Row]:
     """A row for each queue; an empty resource means the dominant one of each."""
-    return [_queue_row(node, resource or node.dominant(), collapsed, glyphs) for node in nodes]
+    return [_queue_row(node, resource or node.dominant(), collapsed) for node in nodes]
 
 
-def _queue_row(node: Node, resource: str, collapsed: frozenset[Key], glyphs: Glyphs) -> Row:
+def _queue_row(node: Node, resource: str, collapsed: frozenset[Key]) -> Row:
     sign, hidden = "  " if node.depth else "", ""
     if node.children:
         shut = node.key in collapsed
-        sign = f"{glyphs.collapsed if shut else glyphs.expanded} "
+        sign = f"{'▸' if shut else '▾'} "
         hidden = f" ({node.below()})" if shut else ""
     style = "" if node.queue.is_managed else "italic"
     return Row(
@@ -171,13 +171,13 @@ class Table:
             found.append((Text(column.heading, justify="right" if column.right else "left"), cells))
         return [*found, (Text("NOTE"), self._note)] if self._note else found
 
-    def cells(self, row: Row, glyphs: Glyphs) -> list[Text]:
+    def cells(self, row: Row) -> list[Text]:
         """The cells of a row."""
         node, resource = row.node, row.resource
         indent = min(row.indent, self._name // 2)
         used, whole = node.queue.allocated.get(resource, 0), node.whole(resource)
         due = node.queue.guaranteed.get(resource, 0)
-        measured = bar(used, due, whole, self._bar, glyphs).append(f"{percent(used, whole):>{PERCENT}}")
+        measured = bar(used, due, whole, self._bar).append(f"{percent(used, whole):>{PERCENT}}")
         name = set_cell_size(" " * indent + squeeze(row.name, self._name - indent), self._name)
         found = [Text(name, row.style), measured]
         for column, _ in self._columns:
@@ -187,12 +187,12 @@ class Table:
             found.append(Text(row.note, style, no_wrap=True, overflow="ellipsis"))
         return found
 
-    def printed(self, rows: Iterable[Row], glyphs: Glyphs) -> RichTable:
+    def printed(self, rows: Iterable[Row]) -> RichTable:
         """The table for a console."""
         table = RichTable(box=None, padding=(0, PADDING, 0, 0), pad_edge=False, header_style="bold")
         for heading, cells in self.headings():
             side = heading.justify or "left"
             table.add_column(heading, width=cells, justify=side, no_wrap=True, overflow="ellipsis")
         for row in rows:
-            table.add_row(*self.cells(row, glyphs))
+            table.add_row(*self.cells(row))
         return table

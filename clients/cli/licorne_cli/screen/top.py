@@ -27,7 +27,7 @@ from licorne_cli.output.text import (
 )
 from licorne_cli.parsing.parser import positive, seconds
 from licorne_cli.screen.lines import Lines
-from licorne_cli.screen.pieces import all_marks, glyphs_for, legend
+from licorne_cli.screen.pieces import all_marks, legend
 from licorne_cli.screen.source import Source
 from licorne_cli.screen.table import Table, queue_rows
 from licorne_cli.screen.tree import Snapshot, Wanted, rows, totals, trees
@@ -108,16 +108,16 @@ def print_partitions(source: Source, output: str) -> None:
 
 def print_table(snapshot: Snapshot, target: str) -> None:
     """Print one look as text of any length."""
-    glyphs, width = glyphs_for(sys.stdout.encoding), terminal_width()
+    width = terminal_width()
     found = rows(trees(snapshot), Wanted())
-    shown = queue_rows(found, "", frozenset(), glyphs)
+    shown = queue_rows(found, "", frozenset())
     console = Console(width=width, highlight=False, markup=False)
     console.print(Text(f"{title_of(target)}  {shown_clock(snapshot.time)}", "bold"))
     console.print(totals(snapshot))
     for mark in all_marks(snapshot.clusters):
         console.print(Text(mark, "bold red"))
-    console.print(Table.of_queues(shown, width).printed(shown, glyphs))
-    console.print(legend(glyphs))
+    console.print(Table.of_queues(shown, width).printed(shown))
+    console.print(legend())
 
 
 def watch(channel: grpc.Channel, source: Source, args: argparse.Namespace) -> None:

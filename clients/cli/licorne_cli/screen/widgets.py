@@ -20,7 +20,7 @@ from licorne_cli.screen.pages import (
     help_text,
     queue_facts,
 )
-from licorne_cli.screen.pieces import Glyphs, all_marks
+from licorne_cli.screen.pieces import all_marks
 from licorne_cli.screen.table import Table, queue_rows
 from licorne_cli.screen.tree import Opened, Snapshot
 from licorne_cli.screen.view import View
@@ -123,13 +123,13 @@ class Queues(Rows):
         *MOVES,
     ]
 
-    def show(self, view: View, glyphs: Glyphs, width: int) -> None:
+    def show(self, view: View, width: int) -> None:
         """Show the visible queues, on a screen of this width."""
         wanted = view.wanted
         collapsed = frozenset() if wanted.text else wanted.collapsed
-        rows = queue_rows(view.nodes, wanted.resource, collapsed, glyphs)
+        rows = queue_rows(view.nodes, wanted.resource, collapsed)
         table = Table.of_queues(rows, width - self.styles.scrollbar_size_vertical)
-        self.take(table.headings(), [table.cells(row, glyphs) for row in rows], view.row)
+        self.take(table.headings(), [table.cells(row) for row in rows], view.row)
 
 
 class Applications(Rows):
@@ -154,7 +154,7 @@ class OpenedQueue(VerticalScroll):
         parts = (self._facts, self._count, self.applications, self._why)
         super().__init__(*parts, id="opened", can_focus=False)
 
-    def show(self, view: View, opened: Opened, glyphs: Glyphs, width: int) -> None:
+    def show(self, view: View, opened: Opened, width: int) -> None:
         """Show the opened queue, on a screen of this width."""
         node, inside = view.node_of(opened), view.inside(opened)
         applications = list(inside.applications) if inside is not None else []
@@ -166,7 +166,7 @@ class OpenedQueue(VerticalScroll):
         facts: Text | Group = Text(f"queue {printable(opened.path)} is gone", "bold red")
         count, why = "", Text()
         if node is not None:
-            facts, count = queue_facts(node, glyphs, width), count_of(node, inside)
+            facts, count = queue_facts(node, width), count_of(node, inside)
             why = explanation(inside, names[at]) if inside is not None and names else why
         self._facts.update(facts)
         self._count.update(count)
