@@ -133,8 +133,6 @@ def tried(
     try:
         return stub.PlanStart(request, timeout=args.timeout)
     except grpc.RpcError as error:
-        if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-            return "the server is older than this command"
         # One that has no memory for a copy, an ask that has started by now.
         return error.details() or error.code().name
 

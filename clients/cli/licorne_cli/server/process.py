@@ -85,17 +85,15 @@ def run_version(args: argparse.Namespace) -> int:
 def server_version(
     channel: grpc.Channel, args: argparse.Namespace, *, named: bool
 ) -> GetServerResponse | None:
-    """The version of the running server; None from a server that is too old to report it.
+    """The version of the running server; None if an unnamed one does not answer.
 
     Raises:
         RpcError: a named server does not answer.
     """
     try:
         return StateStub(channel).GetServer(GetServerRequest(), timeout=args.timeout)
-    except grpc.RpcError as error:
-        if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-            say(f"{args.target} does not tell its version: it is older than this command")
-        elif named:
+    except grpc.RpcError:
+        if named:
             raise
     return None
 

@@ -157,22 +157,15 @@ class Row(Form):
         self.kind = kind
         self.name = kind.__name__
         self.columns = columns
-        self.gone: Mapping[str, Form] = {}
-        """Fields of earlier versions that change no decision: they are read and ignored."""
         self._build: Convert = build or (lambda values: kind(**values))
 
     def _reading(self, columns: Columns) -> Reading:
-        names, build, gone = columns.get(self.name, ()), self._build, self.gone
-        known = {**gone, **self.columns}
+        names, build = columns.get(self.name, ()), self._build
         for name in names:
-            if name not in known:
+            if name not in self.columns:
                 raise Unreadable(f"{self.name} has a field that this version does not know: {name[:64]!r}")
-        readings = [known[name].reading(columns) for name in names]
-
-        def built(values: Sequence[Any]) -> Any:
-            return build({name: it for name, it in zip(names, values, strict=True) if name not in gone})
-
-        return _in_turn(readings, built)
+        readings = [self.columns[name].reading(columns) for name in names]
+        return _in_turn(readings, lambda values: build(dict(zip(names, values, strict=True))))
 
 
 NAMED = array(TEXT, TEXT)

@@ -224,7 +224,6 @@ _TUNING = Row(
     timeout_size=WHOLE,
     inspection_time=NUMBER,
 )
-_TUNING.gone = {"node_index": FLAG, "parking": FLAG}
 _CAPS = Row(RmCaps, **{field.name: WHOLE for field in fields(RmCaps)})
 OPTIONS = Row(
     Options,

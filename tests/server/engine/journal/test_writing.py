@@ -274,16 +274,3 @@ def test_command_that_cannot_be_written_stops_the_journal(tmp_path: Path) -> Non
     assert journal.state.problem.startswith("a command cannot be written: 'utf-8' codec")
     journal.writer.close()
     goes_on(journal)
-
-
-EARLIER = Path(__file__).parent / "earlier"
-DECIDED_OTHERWISE = {"notices": [31]}
-"""The first sum that differs, as queues with equal largest shares are now compared by the others."""
-
-
-@pytest.mark.parametrize("kind", sorted(path.name for path in EARLIER.iterdir()))
-def test_a_journal_of_an_earlier_version_is_replayed_to_the_same_decisions(kind: str) -> None:
-    """Each is a world, journaled before the features in it moved; it has fields that are gone."""
-    replay = replayed(read(EARLIER / kind))
-    assert (replay.runs, replay.torn, replay.differing[:1]) == (1, [], DECIDED_OTHERWISE.get(kind, []))
-    assert replay.digests > replay.inputs > 80
