@@ -1,27 +1,16 @@
 """Decayed usage: in State and REST, in metrics, in the journal, and in the state that outlives a server."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import isfinite
-from typing import Any
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.config.schema import QueueConfig
 from licorne_core.extensions.fair_memory.messages import KeptUsage, UsageOwner
 from licorne_core.extensions.fair_memory.reports import FairShareReport
-from licorne_core.values.ids import QueuePath
 from licorne_core.values.windows import HOUR
 from licorne_core.views.queues import QueueReport
-from licorne_server.engine.journal.forms import (
-    AMOUNTS,
-    NUMBER,
-    TEXT,
-    KeptForm,
-    Row,
-    count,
-    number,
-    plain,
-    text,
-)
+from licorne_server.engine.journal.forms import TEXT, KeptForm, Row, plain
+from licorne_server.store.documents.encoding import Amount, Count, Positive
 from licorne_server.wire.features import QueueMetric, Reports
 
 _SHOWN = {"fairShare": Reports("fair_share", FairShareReport, pb.FairShare)}
@@ -46,28 +35,20 @@ def _place(queue: QueueReport, _: Callable[[str], bool]) -> Mapping[str, float] 
     return {"": share.share} if isfinite(share.share) else {}
 
 
-def _entry(owner: UsageOwner, kept: KeptUsage) -> list[Any]:
-    return [*owner, kept.half_life, kept.time, dict(kept.values), dict(kept.amounts)]
-
-
-def _kept(entry: Sequence[Any]) -> tuple[UsageOwner, KeptUsage]:
-    path, user, half_life, time, values, amounts = entry
-    owner = UsageOwner(QueuePath(text(path)), text(user))
-    sums = {text(name): number(value) for name, value in values.items()}
-    used = {text(name): count(amount) for name, amount in amounts.items()}
-    kept = KeptUsage(number(half_life), number(time), sums, used, before=sums)
-    if not kept.half_life:
-        raise ValueError("a half-life is 0")
-    return owner, kept
-
-
 def _is_wanted(queue: QueueConfig) -> bool:
     return bool(queue.settings.of("fair_memory"))
 
 
 _OWNER = Row(UsageOwner, path=TEXT, user=TEXT)
-_SUMS = plain(dict[str, float])
-_USAGE = Row(KeptUsage, half_life=NUMBER, time=NUMBER, values=_SUMS, amounts=AMOUNTS, before=_SUMS)
+_SUMS = plain(dict[str, Amount])
+_USAGE = Row(
+    KeptUsage,
+    half_life=plain(Positive),
+    time=plain(Amount),
+    values=_SUMS,
+    amounts=plain(dict[str, Count]),
+    before=_SUMS,
+)
 
 QUEUE_REPORTS = _SHOWN
 USAGE_REPORTS = _SHOWN
@@ -85,9 +66,6 @@ KEPT = {
         owner=_OWNER,
         value=_USAGE,
         rows=(_OWNER, _USAGE),
-        write=_entry,
-        read=_kept,
-        time=3,
         is_wanted=_is_wanted,
         life=lambda kept: kept.half_life,
     )

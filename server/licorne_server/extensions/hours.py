@@ -1,16 +1,15 @@
 """Budgets of hours: in State and REST, in metrics, in the journal, and in stored state."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.config.schema import QueueConfig
 from licorne_core.extensions.hours.messages import KeptHours
 from licorne_core.extensions.hours.reports import HoursReport
-from licorne_core.values.ids import QueuePath
 from licorne_core.values.windows import HOUR, Window
 from licorne_core.views.queues import QueueReport
-from licorne_server.engine.journal.forms import LARGE, TEXT, WHOLE, KeptForm, Row, array, count, text, word
+from licorne_server.engine.journal.forms import LARGE, TEXT, KeptForm, Row, array, plain, word
+from licorne_server.store.documents.encoding import Count
 from licorne_server.wire.features import QueueMetric, Reports
 
 FIELD = "hours_budgets"
@@ -26,22 +25,13 @@ def _of_each(of: str) -> Callable[[QueueReport, Callable[[str], bool]], Mapping[
     return read
 
 
-def _row(place: tuple[str, str], kept: KeptHours) -> list[Any]:
-    return [*place, *kept]
-
-
-def _kept(row: Sequence[Any]) -> tuple[tuple[QueuePath, str], KeptHours]:
-    path, resource, time, used, amount, window = row
-    place = (QueuePath(text(path)), text(resource))
-    return place, KeptHours(count(time), count(used), count(amount), Window(window))
-
-
 def _is_wanted(queue: QueueConfig) -> bool:
     template = queue.child_template
     return bool(queue.settings.of("hours") or (template is not None and template.settings.of("hours")))
 
 
-_HOURS = Row(KeptHours, time=WHOLE, used=LARGE, amount=WHOLE, window=word(Window))
+_COUNT = plain(Count)
+_HOURS = Row(KeptHours, time=_COUNT, used=LARGE, amount=_COUNT, window=word(Window))
 
 QUEUE_REPORTS = {"hoursBudgets": Reports(FIELD, HoursReport, pb.HoursBudget, without="spent", many=True)}
 QUEUE_METRICS = {
@@ -62,9 +52,6 @@ KEPT = {
         owner=array(TEXT, TEXT),
         value=_HOURS,
         rows=(_HOURS,),
-        write=_row,
-        read=_kept,
-        time=2,
         is_wanted=_is_wanted,
     )
 }

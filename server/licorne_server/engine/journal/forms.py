@@ -9,7 +9,7 @@ Values of extensions that outlive a partition have forms too, in documents and i
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from math import inf, isfinite
+from math import inf
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -200,14 +200,9 @@ class KeptForm(NamedTuple):
     """Name of its column in the journal, and of its list in documents."""
     owner: Form
     value: Form
+    """Of an object with a `time`: of too many values the latest are written."""
     rows: tuple[Row, ...]
     """Types of the journal's records in owners and values."""
-    write: Callable[[Any, Any], list[Any]]
-    """Converts an owner and a value into an entry of the list."""
-    read: Callable[[Sequence[Any]], tuple[Any, Any]]
-    """Reads owner and value from an entry; raises ValueError for an entry that no server writes."""
-    time: int
-    """Index of the time in an entry: of too many entries the latest are written."""
     is_wanted: Callable[[QueueConfig], bool]
     """True if state is retained of a queue with this configuration, or of queues that are created in it."""
     life: Callable[[Any], float] = lambda _: inf
@@ -217,24 +212,3 @@ class KeptForm(NamedTuple):
 def kept_forms() -> dict[str, KeptForm]:
     """The forms by extension; if there are too many entries, those of the last extension are dropped last."""
     return table("KEPT")
-
-
-def text(value: object) -> str:
-    """Check a text of an entry; raises ValueError for any other value."""
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r:.40} is no name")
-    return value
-
-
-def number(value: object) -> float:
-    """Check a non-negative number of an entry; raises ValueError for any other value."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
-        raise ValueError(f"{value!r:.40} is no number from 0 up")
-    return float(value)
-
-
-def count(value: object) -> int:
-    """Check a non-negative whole number of an entry; raises ValueError for any other value."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r:.40} is no whole number from 0 up")
-    return value

@@ -4,9 +4,8 @@ It is written while the RM runs, and read when the RM registers. An unreadable d
 usage starts at zero.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 import structlog
@@ -15,11 +14,11 @@ from licorne_core.config.schema import Configuration, QueueConfig
 from licorne_core.messages.kept import KeptByPartition
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.views import Views
-from licorne_server.engine.journal.forms import kept_forms, text
+from licorne_server.engine.journal.forms import TEXT, KeptForm, array, items, kept_forms
 from licorne_server.process.clock import Clock, Periodic
 from licorne_server.process.fair import TimeSlices, walked
 from licorne_server.store.configurations.history import Configurations
-from licorne_server.store.documents.encoding import decode, encode
+from licorne_server.store.documents.encoding import decode, encode, made
 from licorne_server.store.documents.owned import Damaged, Form, Owned, pack, unpack
 
 log = structlog.get_logger("core.configurations.memories")
@@ -33,7 +32,7 @@ LEAST_SECONDS = 1.0
 PART_OF_LIFE = 0.005
 """Time between two writes, in half-lives: a killed server loses the changes since the last write."""
 
-FORMAT = 2
+FORMAT = 3
 PEER = "memories"
 
 
@@ -126,12 +125,11 @@ class MemoryForm(Form[KeptByPartition]):
 
     def encode(self, rm_id: RmId, value: KeptByPartition, largest: int) -> bytes:
         """Encode the state, without the least recently changed accounts if it is too large."""
-        lists: dict[str, list[list[Any]]] = {}
+        lists: dict[str, list[Any]] = {}
         for of, form in kept_forms().items():
-            lists[form.name] = [
-                [name, *form.write(*item)] for name, one in value.items() for item in one.get(of, {}).items()
-            ]
-            lists[form.name].sort(key=itemgetter(1 + form.time), reverse=True)
+            found = [(name, *item) for name, one in value.items() for item in one.get(of, {}).items()]
+            found.sort(key=lambda entry: entry[2].time, reverse=True)
+            lists[form.name] = _entries(form, found)
         while True:
             content = pack(encode({"format": FORMAT, **lists}))
             if len(content) <= largest:
@@ -146,14 +144,22 @@ class MemoryForm(Form[KeptByPartition]):
             if document["format"] != FORMAT:
                 raise Damaged(f"it is of format {document['format']!r:.20}, not {FORMAT}")
             return _memory(document)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+        except (ValueError, LookupError, TypeError) as error:
             raise Damaged(f"{type(error).__name__}: {error}") from None
+
+
+def _entries(form: KeptForm, found: Sequence[tuple[PartitionName, Any, Any]]) -> list[Any]:
+    """The entries of a document: partition, owner and value of each account."""
+    pack = items(array(TEXT, form.owner, form.value)).pack
+    return [] if pack is None else pack(found)
 
 
 def _memory(document: Mapping[str, Any]) -> KeptByPartition:
     found: dict[PartitionName, dict[str, dict[Any, Any]]] = {}
     for of, form in kept_forms().items():
-        for name, *entry in document[form.name]:
-            key, value = form.read(entry)
-            found.setdefault(PartitionName(text(name)), {}).setdefault(of, {})[key] = value
+        columns = {row.name: tuple(row.columns) for row in form.rows}
+        wire, make = items(array(TEXT, form.owner, form.value)).reading(columns)
+        entries = made(document[form.name], wire)
+        for name, owner, value in entries if make is None else make(entries):
+            found.setdefault(name, {}).setdefault(of, {})[owner] = value
     return found

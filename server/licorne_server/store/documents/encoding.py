@@ -14,7 +14,8 @@ MOST = 2**63 - 1
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=MOST)]
-"""Types of fields whose numbers are not negative."""
+Positive = Annotated[float, msgspec.Meta(gt=0, le=MOST)]
+"""Types of fields whose numbers are not negative; or not 0 either."""
 
 T = TypeVar("T")
 
@@ -23,8 +24,8 @@ class Unreadable(ValueError):
     """The bytes are no such value, or one of a newer format; the text gives the reason."""
 
 
-encode: Callable[[object], bytes] = msgspec.json.encode
-"""The JSON of a dataclass, or of a collection of dataclasses."""
+encode: Callable[[object], bytes] = msgspec.json.Encoder(enc_hook=dict).encode
+"""The JSON of a dataclass, or of a collection of dataclasses; any mapping is an object."""
 
 plain: Callable[[object], Any] = msgspec.to_builtins
 """A value as the dicts, lists and numbers of its JSON."""

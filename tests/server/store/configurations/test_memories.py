@@ -172,10 +172,10 @@ def test_packing() -> None:
 @pytest.mark.parametrize(
     ("kept", "why"),
     [
-        (KeptUsage(0.0, 1.0, {}, {}, {}), "half-life is 0"),
-        (KeptUsage(60.0, 1.0, {"vcore": float("nan")}, {}, {}), "None is no number from 0 up"),
-        (KeptUsage(60.0, 1.0, {"vcore": -1.0}, {}, {}), "-1.0 is no number from 0 up"),
-        (KeptUsage(60.0, 1.0, {}, {"vcore": -1}, {}), "-1 is no whole number from 0 up"),
+        (KeptUsage(0.0, 1.0, {}, {}, {}), "Expected `float` > 0"),
+        (KeptUsage(60.0, 1.0, {"vcore": float("nan")}, {}, {}), "Expected `float`, got `null`"),
+        (KeptUsage(60.0, 1.0, {"vcore": -1.0}, {}, {}), "Expected `float` >= 0"),
+        (KeptUsage(60.0, 1.0, {}, {"vcore": -1}, {}), "Expected `int` >= 0"),
     ],
 )
 def test_numbers_that_cannot_be(kept: KeptUsage, why: str) -> None:
